@@ -1,1 +1,9 @@
-//! stub
+//! What a cluster decides: when to restart, where to run, which checkpoint counts.
+//!
+//! Invariants: every decision is a function from (time, event) to actions; every event has an
+//! answer, also when it is late, repeated or unknown; nothing is announced before it is durable.
+//!
+//! Must never depend on: an executor, a clock, a random source, a socket, a file.
+
+pub mod chain;
+pub mod restart;
