@@ -6,4 +6,11 @@
 //! Must never depend on: an executor, a clock, a random source, a socket, a file.
 
 pub mod chain;
+pub mod failure;
+pub mod job;
+mod moment;
 pub mod restart;
+pub mod slots;
+pub mod topology;
+
+pub use moment::Moment;

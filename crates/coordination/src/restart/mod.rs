@@ -274,9 +274,8 @@ impl ExponentialDelay {
         let unit = random as f64 / u64::MAX as f64;
         let jitter = 1.0 + self.jitter_factor * (2.0 * unit - 1.0);
         let exponent = i32::try_from(attempt).unwrap_or(i32::MAX);
-        let grown = self.initial_backoff.as_secs_f64()
-            * self.backoff_multiplier.powi(exponent)
-            * jitter;
+        let grown =
+            self.initial_backoff.as_secs_f64() * self.backoff_multiplier.powi(exponent) * jitter;
         // Compared as numbers: a power of any size ends at the maximum instead of overflowing.
         let delay = if grown < self.max_backoff.as_secs_f64() {
             Duration::try_from_secs_f64(grown).unwrap_or(self.initial_backoff)

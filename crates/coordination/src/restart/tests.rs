@@ -128,8 +128,9 @@ fn failure_rate_of_one_a_minute_tells_59_from_61_seconds() {
 // Proves F25.
 #[test]
 fn exponential_delay_grows_by_half_each_time_up_to_its_maximum() {
-    let mut strategy =
-        RestartStrategy::new(RestartStrategyConfig::ExponentialDelay(exponential(0.0, None)));
+    let mut strategy = RestartStrategy::new(RestartStrategyConfig::ExponentialDelay(exponential(
+        0.0, None,
+    )));
     let mut now = MonoTime::ZERO;
     let mut delays = Vec::new();
     for _ in 0..4_000 {
@@ -187,8 +188,10 @@ fn exponential_delay_of_two_attempts_gives_up_at_the_third() {
 
 #[test]
 fn a_failure_before_the_planned_restart_is_no_new_attempt_of_exponential_delay() {
-    let mut strategy =
-        RestartStrategy::new(RestartStrategyConfig::ExponentialDelay(exponential(0.0, Some(1))));
+    let mut strategy = RestartStrategy::new(RestartStrategyConfig::ExponentialDelay(exponential(
+        0.0,
+        Some(1),
+    )));
     strategy.on_failure(MonoTime::ZERO, HALF);
     assert_eq!(
         strategy.on_failure(MonoTime::from_millis(400), HALF),
@@ -204,7 +207,10 @@ fn a_failure_before_the_planned_restart_is_no_new_attempt_of_exponential_delay()
 fn a_job_without_strategy_falls_back_to_the_cluster_then_to_the_default_rule() {
     let effective = RestartStrategyConfig::effective;
     assert_eq!(effective(None, Some(fixed(2)), true), fixed(2));
-    assert_eq!(effective(Some(rate(1, 60)), Some(fixed(2)), true), rate(1, 60));
+    assert_eq!(
+        effective(Some(rate(1, 60)), Some(fixed(2)), true),
+        rate(1, 60)
+    );
     assert_eq!(
         effective(None, None, true),
         RestartStrategyConfig::ExponentialDelay(ExponentialDelay::default())
