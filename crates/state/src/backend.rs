@@ -1,0 +1,173 @@
+//! What every backend of keyed state can do, and how snapshots leave and enter it.
+
+use std::error::Error;
+
+use bytes::Bytes;
+use millstream_types::{CheckpointId, Checksum};
+
+use crate::{
+    RestorePolicy, RestoreSummary, Scan, ScanPage, StateError, StateKeys, StateTable, ValueBuffer,
+};
+
+/// The keyed state of one operator in one subtask: its states, for the key groups it owns.
+///
+/// It is used by one thread at a time, a slice at a time. What a snapshot still has to do after
+/// [`snapshot`](Self::snapshot) returned is done by its [`SnapshotWork`] on another thread.
+pub trait KeyedStateBackend: Send {
+    /// The states, with the schemas their values may have.
+    fn table(&self) -> &StateTable;
+
+    /// Fills `values`, one place a key: what was put last, or none.
+    fn get(&mut self, keys: &StateKeys, values: &mut ValueBuffer) -> Result<(), StateError>;
+
+    /// Puts one value a key; a place without a value deletes. Of equal keys the last one holds.
+    ///
+    /// Either all of it happens or nothing. [`StateError::Full`] asks to wait for the running
+    /// snapshot and to try again.
+    ///
+    /// # Panics
+    /// If there are more or fewer values than keys.
+    fn put(&mut self, keys: &StateKeys, values: &ValueBuffer) -> Result<(), StateError>;
+
+    /// Continues a scan: replaces `page` by up to `max_entries` further entries in key order.
+    /// Returns whether there may be more.
+    ///
+    /// An entry that is not written during the scan is seen exactly once. A write during the scan
+    /// may be seen or not.
+    fn scan(
+        &mut self,
+        scan: &mut Scan,
+        max_entries: usize,
+        page: &mut ScanPage,
+    ) -> Result<bool, StateError>;
+
+    /// Takes the synchronous part of a snapshot: what is written from here on is not in it.
+    ///
+    /// At most one snapshot holds frozen state; while it does, another is refused with
+    /// [`StateError::SnapshotRunning`] and nothing has changed.
+    fn snapshot(&mut self, checkpoint: CheckpointId) -> Result<Box<dyn SnapshotWork>, StateError>;
+
+    /// Loads the own key groups from the parts of a snapshot, which may have been taken with
+    /// another parallelism. Called at most once, before anything else; after an error the backend
+    /// must be dropped.
+    fn restore(
+        &mut self,
+        parts: &mut [&mut dyn SnapshotSource],
+        policy: RestorePolicy,
+    ) -> Result<RestoreSummary, StateError>;
+
+    /// What is in use.
+    fn usage(&self) -> StateUsage;
+}
+
+/// Memory and waiting of a backend, for accounting and for `diagnose`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct StateUsage {
+    /// Bytes of the map that is written to.
+    pub active_bytes: usize,
+    /// Bytes of the map that a snapshot holds frozen.
+    pub frozen_bytes: usize,
+    /// What the active map may have; none where nothing but the slot limits it.
+    pub active_bytes_max: Option<usize>,
+    /// How often a put was refused because the active map was full during a freeze.
+    pub n_full: u64,
+    /// How often the active map was written down without a checkpoint, because it was full.
+    pub n_inline_drains: u64,
+}
+
+/// The rest of a snapshot, to be run on a thread that may block.
+///
+/// Dropping it without running it gives the snapshot up: its frozen state, if it holds any, goes
+/// back to the backend, and the next snapshot may start.
+pub trait SnapshotWork: Send {
+    /// The checkpoint this snapshot is for.
+    fn checkpoint(&self) -> CheckpointId;
+
+    /// Streams the snapshot into `sink`. An error leaves the backend whole, unless it is a
+    /// [`StateError::Store`].
+    fn run(self: Box<Self>, sink: &mut dyn SnapshotSink) -> Result<SnapshotSummary, StateError>;
+}
+
+/// A snapshot that was handed over whole.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SnapshotSummary {
+    /// The checkpoint it is for.
+    pub checkpoint: CheckpointId,
+    /// Length of the file.
+    pub bytes: u64,
+    /// Entries of all states.
+    pub n_entries: u64,
+    /// Checksum of the whole file, as a [`StateHandle`](millstream_types::StateHandle) carries it.
+    pub checksum: Checksum,
+}
+
+/// Why a sink takes no more.
+#[derive(Debug, thiserror::Error)]
+pub enum SinkError {
+    /// The checkpoint was given up.
+    #[error("snapshot is not wanted any more")]
+    Cancelled,
+    /// The bytes could not be kept.
+    #[error("snapshot cannot be kept")]
+    Failed(#[source] Box<dyn Error + Send + Sync>),
+}
+
+/// Where the bytes of a snapshot go, in order. May block: the upload sets the pace.
+pub trait SnapshotSink {
+    /// Takes the next bytes of the file.
+    fn write(&mut self, chunk: Bytes) -> Result<(), SinkError>;
+}
+
+impl SnapshotSink for Vec<u8> {
+    fn write(&mut self, chunk: Bytes) -> Result<(), SinkError> {
+        self.extend_from_slice(&chunk);
+        Ok(())
+    }
+}
+
+/// A snapshot's file, read from any position. May block.
+pub trait SnapshotSource {
+    /// The length of the file.
+    fn byte_len(&self) -> u64;
+
+    /// Fills `buffer` from `offset` on; fewer bytes are an error.
+    fn read_at(
+        &mut self,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<(), Box<dyn Error + Send + Sync>>;
+}
+
+impl SnapshotSource for &[u8] {
+    fn byte_len(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn read_at(
+        &mut self,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let bytes = self
+            .get(start..)
+            .and_then(|rest| rest.get(..buffer.len()))
+            .ok_or("unexpected end of the file")?;
+        buffer.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl SnapshotSource for Bytes {
+    fn byte_len(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn read_at(
+        &mut self,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        (&mut &self[..]).read_at(offset, buffer)
+    }
+}

@@ -1,0 +1,401 @@
+//! Three layers of working state: an active dirty map, at most one frozen one, and a base that is
+//! written by draining only.
+//!
+//! Reads and scans see the newest layer that knows a key, tombstones included. A snapshot freezes
+//! the active map, which takes the same time whatever it holds; the snapshot's thread drains it
+//! into the base, takes its view of the base, and lifts the freeze. What is written after the
+//! freeze cannot reach the base before that, so the view holds exactly what the barrier saw.
+//!
+//! When the active map has its share of memory: during a freeze a put is refused with
+//! [`StateError::Full`]; without one the map is drained at once by the caller, which is counted.
+//! A freeze that is dropped unlifted leaves its map readable, and the next access drains it.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use millstream_types::{CheckpointId, KeyGroupRange};
+
+use crate::map::{Known, SortedEntries};
+use crate::{Scan, ScanPage, ShardedMap, StateError, StateKeys, StateUsage, ValueBuffer};
+
+/// The lowest layer. Shared by the task and the thread of a snapshot.
+pub trait Base: Send + Sync {
+    /// Fills `values`, one place a key.
+    fn get(&self, keys: &StateKeys, values: &mut ValueBuffer) -> Result<(), StateError>;
+
+    /// Replaces `page` by up to `max_entries` entries whose keys start with `prefix` and are above
+    /// `after`, in key order. Returns whether there may be more.
+    fn scan(
+        &self,
+        prefix: &[u8],
+        after: &[u8],
+        max_entries: usize,
+        page: &mut ScanPage,
+    ) -> Result<bool, StateError>;
+
+    /// Writes entries, given in key order, and deletes where there is no value; all or nothing.
+    fn write(&self, keys: &StateKeys, values: &ValueBuffer) -> Result<(), StateError>;
+}
+
+/// Bytes of one batch written to the base.
+const DRAIN_BYTES: usize = 1 << 20;
+
+const DRAINING: u8 = 0;
+const LIFTED: u8 = 1;
+const ABANDONED: u8 = 2;
+
+/// Working state over a base. Used by one thread at a time.
+#[derive(Debug)]
+pub struct Layers<B> {
+    base: Arc<B>,
+    active: ShardedMap,
+    frozen: Option<Frozen>,
+    active_bytes_max: usize,
+    n_full: u64,
+    n_inline_drains: u64,
+    scratch: Scratch,
+}
+
+#[derive(Default, Debug)]
+struct Scratch {
+    misses: StateKeys,
+    values: ValueBuffer,
+    page: ScanPage,
+}
+
+#[derive(Debug)]
+struct Frozen {
+    checkpoint: CheckpointId,
+    map: Arc<ShardedMap>,
+    phase: Arc<AtomicU8>,
+}
+
+impl<B: Base> Layers<B> {
+    /// Empty maps over `base`. Each of the two maps may have `active_bytes_max`.
+    pub fn new(base: Arc<B>, range: KeyGroupRange, active_bytes_max: usize) -> Self {
+        Self {
+            base,
+            active: ShardedMap::new(range),
+            frozen: None,
+            active_bytes_max,
+            n_full: 0,
+            n_inline_drains: 0,
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// The lowest layer.
+    pub fn base(&self) -> &Arc<B> {
+        &self.base
+    }
+
+    /// The key groups these layers are for.
+    pub fn range(&self) -> KeyGroupRange {
+        self.active.range()
+    }
+
+    /// Fills `values`, one place a key, from the newest layer that knows it.
+    pub fn get(&mut self, keys: &StateKeys, values: &mut ValueBuffer) -> Result<(), StateError> {
+        self.settle()?;
+        self.active.check(keys)?;
+        let Scratch {
+            misses,
+            values: below,
+            ..
+        } = &mut self.scratch;
+        misses.clear();
+        let frozen = self.frozen.as_ref().map(|frozen| &*frozen.map);
+        let mut found = Vec::with_capacity(keys.len());
+        for (index, key) in keys.iter().enumerate() {
+            let hash = keys.hash(index);
+            let in_frozen = || frozen.and_then(|map| map.get(hash, key));
+            let known = self.active.get(hash, key).or_else(in_frozen);
+            if known.is_none() {
+                misses.push_from(keys, index);
+            }
+            found.push(known);
+        }
+        if misses.is_empty() {
+            below.clear();
+        } else {
+            self.base.get(misses, below)?;
+        }
+        values.clear();
+        let mut next_below = 0;
+        for known in found {
+            let stored = match known {
+                Some(Known::Value(stored)) => Some(stored),
+                Some(Known::Deleted) => None,
+                None => {
+                    next_below += 1;
+                    below.stored(next_below - 1)
+                }
+            };
+            values.push_stored(stored);
+        }
+        Ok(())
+    }
+
+    /// Puts one value a key into the active map; a place without a value leaves a tombstone.
+    ///
+    /// # Panics
+    /// If there are more or fewer values than keys.
+    pub fn put(&mut self, keys: &StateKeys, values: &ValueBuffer) -> Result<(), StateError> {
+        assert_eq!(keys.len(), values.len(), "one value a key");
+        self.settle()?;
+        self.active.check(keys)?;
+        values.check()?;
+        self.make_room(keys.byte_len() + values.byte_len())?;
+        for (index, key) in keys.iter().enumerate() {
+            self.active.put(keys.hash(index), key, values.stored(index));
+        }
+        Ok(())
+    }
+
+    /// Continues a scan over all layers; see
+    /// [`KeyedStateBackend::scan`](crate::KeyedStateBackend::scan).
+    pub fn scan(
+        &mut self,
+        scan: &mut Scan,
+        max_entries: usize,
+        page: &mut ScanPage,
+    ) -> Result<bool, StateError> {
+        self.settle()?;
+        page.clear();
+        let below = &mut self.scratch.page;
+        while !scan.is_over() {
+            // The maps before the base: what is drained in between is then seen in both, never in
+            // neither.
+            match &self.frozen {
+                Some(frozen) => scan.overlays(&[&self.active, &frozen.map]),
+                None => scan.overlays(&[&self.active]),
+            };
+            while page.len() < max_entries {
+                let wanted = max_entries - page.len();
+                let more = self.base.scan(scan.prefix(), scan.after(), wanted, below)?;
+                let overlays = scan.overlays(&[]);
+                let merged = merge(overlays, below, more, max_entries, page);
+                if let Some(last) = merged.last {
+                    scan.pause_after(&last);
+                }
+                if merged.is_complete {
+                    break;
+                }
+            }
+            if page.len() >= max_entries {
+                return Ok(true);
+            }
+            scan.next_group();
+        }
+        Ok(false)
+    }
+
+    /// Freezes the active map for a snapshot, in a time that does not depend on its size.
+    pub fn freeze(&mut self, checkpoint: CheckpointId) -> Result<Freeze<B>, StateError> {
+        self.settle()?;
+        if let Some(frozen) = &self.frozen {
+            return Err(StateError::SnapshotRunning {
+                running: frozen.checkpoint,
+                asked: checkpoint,
+            });
+        }
+        let empty = ShardedMap::new(self.active.range());
+        let map = Arc::new(std::mem::replace(&mut self.active, empty));
+        let phase = Arc::new(AtomicU8::new(DRAINING));
+        self.frozen = Some(Frozen {
+            checkpoint,
+            map: map.clone(),
+            phase: phase.clone(),
+        });
+        Ok(Freeze {
+            base: self.base.clone(),
+            map,
+            phase: Phase(phase),
+        })
+    }
+
+    /// Writes the active map down without a checkpoint. Nothing must be frozen.
+    pub fn drain_active(&mut self) -> Result<(), StateError> {
+        self.settle()?;
+        debug_assert!(
+            self.frozen.is_none(),
+            "a frozen map is older and goes first"
+        );
+        drain(&*self.base, &self.active)?;
+        self.active = ShardedMap::new(self.active.range());
+        Ok(())
+    }
+
+    /// What is in use.
+    pub fn usage(&self) -> StateUsage {
+        let held = |frozen: &&Frozen| frozen.phase.load(Ordering::Acquire) != LIFTED;
+        StateUsage {
+            active_bytes: self.active.bytes(),
+            frozen_bytes: self
+                .frozen
+                .as_ref()
+                .filter(held)
+                .map_or(0, |f| f.map.bytes()),
+            active_bytes_max: Some(self.active_bytes_max),
+            n_full: self.n_full,
+            n_inline_drains: self.n_inline_drains,
+        }
+    }
+
+    /// Lets go of a frozen map that was lifted, and writes down one whose snapshot was given up.
+    fn settle(&mut self) -> Result<(), StateError> {
+        let Some(frozen) = &self.frozen else {
+            return Ok(());
+        };
+        match frozen.phase.load(Ordering::Acquire) {
+            DRAINING => return Ok(()),
+            LIFTED => {}
+            _ => {
+                drain(&*self.base, &frozen.map)?;
+                self.n_inline_drains += 1;
+            }
+        }
+        self.frozen = None;
+        Ok(())
+    }
+
+    /// Sees to it that the active map stays within its share. An empty one takes whatever comes,
+    /// so that no slice is ever too large to be put.
+    fn make_room(&mut self, incoming: usize) -> Result<(), StateError> {
+        let active_bytes = self.active.bytes();
+        if active_bytes == 0 || active_bytes + incoming <= self.active_bytes_max {
+            return Ok(());
+        }
+        if let Some(frozen) = &self.frozen {
+            self.n_full += 1;
+            return Err(StateError::Full {
+                active_bytes,
+                limit_bytes: self.active_bytes_max,
+                running: frozen.checkpoint,
+            });
+        }
+        self.drain_active()?;
+        self.n_inline_drains += 1;
+        Ok(())
+    }
+}
+
+/// A frozen map, to be drained on the thread of its snapshot. Dropping it gives it back.
+#[derive(Debug)]
+pub struct Freeze<B> {
+    base: Arc<B>,
+    map: Arc<ShardedMap>,
+    phase: Phase,
+}
+
+/// Says that the freeze was given up, unless it was lifted first.
+#[derive(Debug)]
+struct Phase(Arc<AtomicU8>);
+
+impl Drop for Phase {
+    fn drop(&mut self) {
+        // Release: what was drained is seen by the task that reads this.
+        let _ = self
+            .0
+            .compare_exchange(DRAINING, ABANDONED, Ordering::Release, Ordering::Relaxed);
+    }
+}
+
+impl<B: Base> Freeze<B> {
+    /// Writes the frozen map into the base, then lets `view` look at the base while nothing newer
+    /// can be in it, then lifts the freeze.
+    pub fn drain_and_lift<T>(
+        self,
+        view: impl FnOnce(&Arc<B>) -> Result<T, StateError>,
+    ) -> Result<T, StateError> {
+        drain(&*self.base, &self.map)?;
+        let seen = view(&self.base)?;
+        self.phase.0.store(LIFTED, Ordering::Release);
+        Ok(seen)
+    }
+}
+
+/// Writes a map into the base in key order. Doing it twice is the same as doing it once.
+fn drain(base: &impl Base, map: &ShardedMap) -> Result<(), StateError> {
+    let (mut keys, mut values) = (StateKeys::new(), ValueBuffer::new());
+    // Cloned to be given up group by group; the entries themselves are shared.
+    for (_, mut entries) in map.clone().into_sorted_groups() {
+        while let Some((key, known)) = entries.peek() {
+            keys.push_encoded(key);
+            values.push_stored(match known {
+                Known::Value(stored) => Some(stored),
+                Known::Deleted => None,
+            });
+            entries.advance();
+            if keys.byte_len() + values.byte_len() >= DRAIN_BYTES {
+                base.write(&keys, &values)?;
+                keys.clear();
+                values.clear();
+            }
+        }
+    }
+    if keys.is_empty() {
+        return Ok(());
+    }
+    base.write(&keys, &values)
+}
+
+struct Merged {
+    /// The last key that was gone past, if any.
+    last: Option<Vec<u8>>,
+    /// Nothing is left in this group.
+    is_complete: bool,
+}
+
+/// Merges overlays, newest first, with one page of the base into `page`, up to the point that the
+/// page of the base vouches for.
+fn merge(
+    overlays: &mut [SortedEntries],
+    below: &ScanPage,
+    base_has_more: bool,
+    max_entries: usize,
+    page: &mut ScanPage,
+) -> Merged {
+    let mut next_below = 0;
+    let mut last: Option<Vec<u8>> = None;
+    loop {
+        let base_key = (next_below < below.len()).then(|| below.encoded_key(next_below));
+        let overlay_keys = overlays
+            .iter()
+            .filter_map(|entries| Some(entries.peek()?.0));
+        let Some(key) = overlay_keys.chain(base_key).min().map(<[u8]>::to_vec) else {
+            return Merged {
+                last,
+                is_complete: !base_has_more,
+            };
+        };
+        // Behind its page the base may have keys below what the overlays have next.
+        if page.len() >= max_entries || (base_key.is_none() && base_has_more) {
+            return Merged {
+                last,
+                is_complete: false,
+            };
+        }
+        let mut is_known = false;
+        for entries in overlays.iter_mut() {
+            let Some((_, known)) = entries.peek().filter(|(found, _)| *found == key) else {
+                continue;
+            };
+            if !is_known {
+                page.push_known(&key, known);
+                is_known = true;
+            }
+            entries.advance();
+        }
+        if base_key == Some(&key[..]) {
+            if !is_known {
+                page.push(&key, below.stored_value(next_below));
+            }
+            next_below += 1;
+        }
+        last = Some(key);
+    }
+}
