@@ -8,6 +8,7 @@
 pub mod chain;
 pub mod failure;
 pub mod job;
+pub mod liveness;
 mod moment;
 pub mod restart;
 pub mod slots;
