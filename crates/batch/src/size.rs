@@ -63,13 +63,13 @@ fn values_bytes(column: &ArrayRef) -> usize {
 fn text_bytes<T: ByteArrayType>(column: &GenericByteArray<T>) -> usize {
     let offsets = column.value_offsets();
     let (from, to) = (offsets[0], offsets[column.len()]);
-    std::mem::size_of_val(offsets) + (to - from).as_usize()
+    size_of_val(offsets) + (to - from).as_usize()
 }
 
 fn list_bytes<O: OffsetSizeTrait>(column: &GenericListArray<O>) -> usize {
     let offsets = column.value_offsets();
     let (from, to) = (offsets[0].as_usize(), offsets[column.len()].as_usize());
-    std::mem::size_of_val(offsets) + slice_bytes(&column.values().slice(from, to - from))
+    size_of_val(offsets) + slice_bytes(&column.values().slice(from, to - from))
 }
 
 fn string_view_bytes(column: &StringViewArray) -> usize {

@@ -34,6 +34,8 @@ mod decode;
 mod encode;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vectors;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Schema};
