@@ -9,6 +9,7 @@ use crate::registry::{
     suggest_variable,
 };
 use crate::secret::SecretRef;
+use crate::suggest::suggest;
 use crate::value::{Kind, Value, ValueFault};
 use crate::yaml::{self, Entry, Node};
 
@@ -60,30 +61,36 @@ impl Layer {
             };
             return Err(fault.into());
         };
-        Self::entries(name, entries, Target::Daemon)
+        Self::entries(name, entries, Target::Daemon, &[])
     }
 
-    /// The settings of a job file: its entries without those that are no settings, such as `name`
-    /// and the list `pipeline`.
+    /// The settings of a job file. The top-level keys in `own`, such as `name` and `pipeline`, are
+    /// the job file's and no settings; they are left out, and known to suggestions.
     ///
     /// # Errors
     /// All faults found.
-    pub fn job(file: &str, entries: &[Entry]) -> Result<Self, ConfigErrors> {
-        Self::entries(file, entries, Target::Job)
+    pub fn job(file: &str, entries: &[Entry], own: &[&str]) -> Result<Self, ConfigErrors> {
+        Self::entries(file, entries, Target::Job, own)
     }
 
-    fn entries(file: &str, entries: &[Entry], target: Target) -> Result<Self, ConfigErrors> {
+    fn entries(
+        file: &str,
+        entries: &[Entry],
+        target: Target,
+        own: &[&str],
+    ) -> Result<Self, ConfigErrors> {
         let keep_whole = |name: &str| find(name).is_some_and(|(key, _)| key.kind.takes_mapping());
         let flat = yaml::flatten(entries, &keep_whole).map_err(|fault| ConfigError::Yaml {
             file: file.to_owned(),
             fault,
         })?;
         let mut builder = Builder::new(target);
+        builder.own = own.iter().map(|key| (*key).to_owned()).collect();
         builder.strategy = flat
             .iter()
             .filter(|entry| matches!(find(&entry.key), Some((key, _)) if key.name == STRATEGY))
             .find_map(|entry| entry.node.as_text().and_then(strategy));
-        for entry in &flat {
+        for entry in flat.iter().filter(|entry| !is_own(&entry.key, own)) {
             let is_empty = entry.node.is_null()
                 || entry
                     .node
@@ -189,6 +196,12 @@ impl Layer {
     }
 }
 
+/// Whether a flattened key is one of the job file's own. Dotted settings such as
+/// `pipeline.max-parallelism` are not, although `pipeline` is.
+fn is_own(key: &str, own: &[&str]) -> bool {
+    own.contains(&key)
+}
+
 const STRATEGY: &str = "restart-strategy.type";
 
 /// The strategy that a text names.
@@ -229,6 +242,8 @@ struct Builder {
     target: Target,
     /// The restart strategy of this source: short forms such as `restart-strategy.delay` are its.
     strategy: Option<&'static str>,
+    /// Keys of the job file that are no settings, for suggestions.
+    own: Vec<String>,
     layer: Layer,
     faults: Vec<ConfigError>,
 }
@@ -238,6 +253,7 @@ impl Builder {
         Self {
             target,
             strategy: None,
+            own: Vec::new(),
             layer: Layer::default(),
             faults: Vec::new(),
         }
@@ -278,7 +294,9 @@ impl Builder {
             None => self.fault(ConfigError::UnknownKey {
                 origin,
                 key: name.to_owned(),
-                suggestion: suggest_key(name),
+                suggestion: suggest(name, self.own.iter().map(String::as_str))
+                    .map(str::to_owned)
+                    .or_else(|| suggest_key(name)),
             }),
         }
     }

@@ -12,7 +12,11 @@ fn report(text: &str) -> String {
 
 fn job_layer(text: &str) -> Result<Layer, ConfigErrors> {
     let tree = yaml::parse(text).expect("yaml");
-    Layer::job("job.yaml", tree.as_mapping().expect("mapping"))
+    Layer::job(
+        "job.yaml",
+        tree.as_mapping().expect("mapping"),
+        &["name", "pipeline"],
+    )
 }
 
 fn variables(pairs: &[(&str, &str)]) -> Result<Layer, ConfigErrors> {
@@ -326,6 +330,23 @@ fn a_job_sees_the_clusters_settings_below_its_own_and_carries_only_its_own() {
     let stored = Layer::stored(given.iter().map(|(k, v, o)| (*k, v.as_str(), *o))).expect("stored");
     let again = Resolved::for_job(&cluster, [stored]);
     assert_eq!(again.given_for_job(), given);
+}
+
+#[test]
+fn the_job_files_own_keys_are_no_settings_but_known_to_suggestions() {
+    let job = job_layer(
+        "name: x\npipeline.max-parallelism: 8\npipeline:\n- source: {uid: a}\nrest: {}\n",
+    );
+    let table = Resolved::for_job(&Resolved::new([]), [job.expect("job")]);
+    assert_eq!(
+        shown(&table, "pipeline.max-parallelism"),
+        "8 # job, job.yaml:2"
+    );
+    let report = job_layer("pipelin: []\nnmae: x\n")
+        .expect_err("typos")
+        .report();
+    assert!(report.contains("did you mean pipeline?"), "{report}");
+    assert!(report.contains("did you mean name?"), "{report}");
 }
 
 #[test]

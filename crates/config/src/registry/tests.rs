@@ -30,6 +30,25 @@ fn every_default_is_a_value_of_its_key() {
     }
 }
 
+// Proves HND-077: the rule is the same for every key.
+#[test]
+fn every_duration_key_reads_durations_alike() {
+    let mut checked = 0;
+    for key in keys().filter(|key| matches!(key.kind, Kind::Duration { .. })) {
+        checked += 1;
+        let ten_minutes = key.kind.read_text("600000 ms");
+        assert!(ten_minutes.is_ok(), "{}", key.name);
+        for text in ["10 min", "10min", "10 minutes", " 10m "] {
+            assert_eq!(key.kind.read_text(text), ten_minutes, "{}", key.name);
+        }
+        for text in ["10", "", "1.5 s", "-5 s", "10 parsecs", "99999999999 d"] {
+            let fault = key.kind.read_text(text).expect_err(key.name);
+            assert!(fault.message(key.name).starts_with(key.name));
+        }
+    }
+    assert!(checked > 10);
+}
+
 #[test]
 fn every_built_key_is_documented() {
     let page = reference_markdown();

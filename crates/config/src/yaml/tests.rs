@@ -305,9 +305,10 @@ fn empty_texts_lone_scalars_comments_marks_and_windows_line_ends_are_fine() {
 /// nothing may panic.
 #[test]
 fn random_texts_never_panic_and_are_never_read_differently() {
-    const PIECES: [&str; 24] = [
+    const PIECES: [&str; 32] = [
         "a", "b", ": ", ":", "\n", "\n  ", "\n    ", "- ", "[", "]", "{", "}", ", ", "'", "\"",
-        "#", " # c", "|", ">", "\t", "x y", "no", "~", "\\n",
+        "#", " # c", "|", ">", "\t", "x y", "no", "~", "\\n", "é", "\u{2028}", "&a ", "*a",
+        "---\n", "%", "? ", "\\",
     ];
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut accepted = 0;
