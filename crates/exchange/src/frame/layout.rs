@@ -107,29 +107,45 @@ where
             return Err("validity of fewer rows than the column has");
         }
         match data_type {
-            D::Utf8 | D::LargeUtf8 | D::Binary | D::LargeBinary => self.skip(2),
+            D::Utf8 | D::Binary => self.whole(4).and_then(|()| self.skip(1)),
+            D::LargeUtf8 | D::LargeBinary => self.whole(8).and_then(|()| self.skip(1)),
             D::Utf8View | D::BinaryView => {
                 let count = self
                     .variadic
                     .next()
                     .ok_or("a view column without buffer count")?;
                 let count = u32::try_from(count).map_err(|_| "an impossible number of buffers")?;
-                self.skip(u64::from(count) + 1)
+                self.whole(16)?;
+                self.skip(count)
             }
-            D::List(child) | D::LargeList(child) | D::Map(child, _) => {
-                self.skip(1)?;
+            D::List(child) | D::Map(child, _) => {
+                self.whole(4)?;
+                self.column(child.data_type())
+            }
+            D::LargeList(child) => {
+                self.whole(8)?;
                 self.column(child.data_type())
             }
             D::FixedSizeList(child, _) => self.column(child.data_type()),
             D::Struct(fields) => fields
                 .iter()
                 .try_for_each(|field| self.column(field.data_type())),
-            _ => self.skip(1),
+            other => self.whole(other.primitive_width().unwrap_or(1)),
         }
     }
 
-    fn skip(&mut self, buffers: u64) -> Checked<()> {
-        (0..buffers).try_for_each(|_| self.buffer().map(drop_length))
+    /// The next buffer holds whole values of this width: Arrow asserts it for offsets and views.
+    fn whole(&mut self, width: usize) -> Checked<()> {
+        let length = self.buffer()?;
+        if length.is_multiple_of(width) {
+            Ok(())
+        } else {
+            Err("a buffer that cuts a value")
+        }
+    }
+
+    fn skip(&mut self, buffers: u32) -> Checked<()> {
+        (0..buffers).try_for_each(|_| self.whole(1))
     }
 
     /// The length of the next buffer, which lies within the body.
@@ -149,5 +165,3 @@ where
         }
     }
 }
-
-fn drop_length(_: usize) {}
