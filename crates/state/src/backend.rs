@@ -29,8 +29,8 @@ pub trait KeyedStateBackend: Send {
     /// If there are more or fewer values than keys.
     fn put(&mut self, keys: &StateKeys, values: &ValueBuffer) -> Result<(), StateError>;
 
-    /// Continues a scan: replaces `page` by up to `max_entries` further entries in key order.
-    /// Returns whether there may be more.
+    /// Continues a scan: replaces `page` by up to `max_entries` (1 or more) further entries in
+    /// key order. Returns whether there may be more.
     ///
     /// An entry that is not written during the scan is seen exactly once. A write during the scan
     /// may be seen or not.
@@ -67,6 +67,9 @@ pub struct StateUsage {
     pub active_bytes: usize,
     /// Bytes of the map that a snapshot holds frozen.
     pub frozen_bytes: usize,
+    /// The snapshot whose freeze is not lifted yet. After [`StateError::Full`] the task goes on
+    /// when there is none any more, long before the upload ends.
+    pub frozen_for: Option<CheckpointId>,
     /// What the active map may have; none where nothing but the slot limits it.
     pub active_bytes_max: Option<usize>,
     /// How often a put was refused because the active map was full during a freeze.

@@ -131,6 +131,14 @@ pub enum StateError {
         /// The limit.
         limit: usize,
     },
+    /// The memory for keyed state is less than it can work with.
+    #[error("{found} bytes of managed memory are less than the {min} that keyed state needs")]
+    BudgetTooSmall {
+        /// What there is.
+        found: usize,
+        /// The least that works.
+        min: usize,
+    },
     /// A key of a key group that this subtask does not own.
     #[error("key group {} is outside {range}, which this subtask owns", group.0)]
     ForeignKeyGroup {
@@ -191,7 +199,8 @@ impl StateError {
             | Self::MaxParallelismChanged { .. }
             | Self::PartsOverlap { .. }
             | Self::PartsMissing { .. }
-            | Self::TooLarge { .. } => Disposition::FailJob,
+            | Self::TooLarge { .. }
+            | Self::BudgetTooSmall { .. } => Disposition::FailJob,
             Self::Store { disposition, .. } => *disposition,
         }
     }
@@ -225,6 +234,7 @@ impl StateError {
                 "wait for the running snapshot, or give the slot more managed memory"
             }
             Self::TooLarge { .. } => "split the key or value",
+            Self::BudgetTooSmall { .. } => "give the slot more managed memory",
             Self::ForeignKeyGroup { .. } => {
                 "report it: a record reached a subtask that does not own its key"
             }

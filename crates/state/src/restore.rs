@@ -27,7 +27,7 @@ pub struct RestoreSummary {
 }
 
 /// Goes over the entries of `range` in the parts of one snapshot and hands each, with the ids and
-/// schema indexes of `table`, to `put`: group after group within a part, part after part.
+/// schema indexes of `table`, to `put`. The keys of each state ascend.
 ///
 /// Everything the headers tell is checked before the first entry: the parts have the job's max
 /// parallelism, their ranges cover `range` without overlap, states and schemas are known.
@@ -44,6 +44,7 @@ pub fn restore_parts(
         readers.push(SnapshotReader::open(&mut **part)?);
     }
     check_parts(&readers, range, max)?;
+    readers.sort_by_key(|reader| reader.header().range.first());
     let stored: Vec<_> = readers.iter().map(|r| &r.header().states[..]).collect();
     let remaps = table.adopt(&stored, policy)?;
     let mut summary = RestoreSummary::default();

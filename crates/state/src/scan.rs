@@ -115,10 +115,10 @@ impl Scan {
         })
     }
 
-    /// Notes that a page ended with this key.
-    pub(crate) fn pause_after(&mut self, key: &[u8]) {
-        self.after.clear();
-        self.after.extend_from_slice(key);
+    /// The views of the group under way, none before it is entered, and the last key gone past.
+    pub(crate) fn overlays_and_after(&mut self) -> (&mut [SortedEntries], &mut Vec<u8>) {
+        let overlays = self.overlays.as_deref_mut().unwrap_or_default();
+        (overlays, &mut self.after)
     }
 
     /// Goes to the next group. Returns whether there is one.

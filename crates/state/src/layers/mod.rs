@@ -176,12 +176,7 @@ impl<B: Base> Layers<B> {
             while page.len() < max_entries {
                 let wanted = max_entries - page.len();
                 let more = self.base.scan(scan.prefix(), scan.after(), wanted, below)?;
-                let overlays = scan.overlays(&[]);
-                let merged = merge(overlays, below, more, max_entries, page);
-                if let Some(last) = merged.last {
-                    scan.pause_after(&last);
-                }
-                if merged.is_complete {
+                if merge(scan.overlays_and_after(), below, more, max_entries, page) {
                     break;
                 }
             }
@@ -231,14 +226,14 @@ impl<B: Base> Layers<B> {
 
     /// What is in use.
     pub fn usage(&self) -> StateUsage {
-        let held = |frozen: &&Frozen| frozen.phase.load(Ordering::Acquire) != LIFTED;
+        let phase = |frozen: &Frozen| frozen.phase.load(Ordering::Acquire);
+        let held = self.frozen.as_ref().filter(|f| phase(f) != LIFTED);
+        // One that was given up keeps nobody waiting: the next access writes it down.
+        let draining = held.filter(|f| phase(f) == DRAINING);
         StateUsage {
             active_bytes: self.active.bytes(),
-            frozen_bytes: self
-                .frozen
-                .as_ref()
-                .filter(held)
-                .map_or(0, |f| f.map.bytes()),
+            frozen_bytes: held.map_or(0, |frozen| frozen.map.bytes()),
+            frozen_for: draining.map(|frozen| frozen.checkpoint),
             active_bytes_max: Some(self.active_bytes_max),
             n_full: self.n_full,
             n_inline_drains: self.n_inline_drains,
@@ -343,59 +338,47 @@ fn drain(base: &impl Base, map: &ShardedMap) -> Result<(), StateError> {
     base.write(&keys, &values)
 }
 
-struct Merged {
-    /// The last key that was gone past, if any.
-    last: Option<Vec<u8>>,
-    /// Nothing is left in this group.
-    is_complete: bool,
-}
-
 /// Merges overlays, newest first, with one page of the base into `page`, up to the point that the
-/// page of the base vouches for.
+/// page of the base vouches for. `after` becomes the last key gone past. Returns whether nothing
+/// is left in this group.
 fn merge(
-    overlays: &mut [SortedEntries],
+    (overlays, after): (&mut [SortedEntries], &mut Vec<u8>),
     below: &ScanPage,
     base_has_more: bool,
     max_entries: usize,
     page: &mut ScanPage,
-) -> Merged {
+) -> bool {
     let mut next_below = 0;
-    let mut last: Option<Vec<u8>> = None;
     loop {
         let base_key = (next_below < below.len()).then(|| below.encoded_key(next_below));
         let overlay_keys = overlays
             .iter()
             .filter_map(|entries| Some(entries.peek()?.0));
-        let Some(key) = overlay_keys.chain(base_key).min().map(<[u8]>::to_vec) else {
-            return Merged {
-                last,
-                is_complete: !base_has_more,
-            };
+        let Some(key) = overlay_keys.chain(base_key).min() else {
+            return !base_has_more;
         };
         // Behind its page the base may have keys below what the overlays have next.
         if page.len() >= max_entries || (base_key.is_none() && base_has_more) {
-            return Merged {
-                last,
-                is_complete: false,
-            };
+            return false;
         }
+        after.clear();
+        after.extend_from_slice(key);
         let mut is_known = false;
         for entries in overlays.iter_mut() {
-            let Some((_, known)) = entries.peek().filter(|(found, _)| *found == key) else {
+            let Some((key, known)) = entries.peek().filter(|(key, _)| *key == &after[..]) else {
                 continue;
             };
             if !is_known {
-                page.push_known(&key, known);
+                page.push_known(key, known);
                 is_known = true;
             }
             entries.advance();
         }
-        if base_key == Some(&key[..]) {
+        if base_key == Some(&after[..]) {
             if !is_known {
-                page.push(&key, below.stored_value(next_below));
+                page.push(after, below.stored_value(next_below));
             }
             next_below += 1;
         }
-        last = Some(key);
     }
 }

@@ -1,5 +1,8 @@
 //! The in-memory backend: copy-on-write maps, snapshots taken from a copy.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use millstream_types::{CheckpointId, KeyGroupRange, MaxParallelism};
@@ -137,6 +140,7 @@ impl KeyedStateBackend for MemoryBackend {
             active_bytes: self.map.bytes(),
             // What the snapshot would still need if all else were dropped.
             frozen_bytes: self.running().map_or(0, |_| self.map.copied_bytes()),
+            frozen_for: self.running(),
             ..StateUsage::default()
         }
     }

@@ -1,0 +1,199 @@
+//! What only a backend with a database below it can get wrong.
+
+mod common;
+
+use common::{VALUES, Write, max, rocks, small_memory, table};
+use millstream_state::{
+    KeyedStateBackend, RestorePolicy, SnapshotSink, SnapshotSource, SnapshotWork, StateError,
+    StateKeys, ValueBuffer,
+};
+use millstream_state_rocksdb::{RocksBackend, StateDirectory};
+use millstream_types::{CheckpointId, KeyGroupRange, MaxParallelism};
+
+fn write(name: u8, value: &[u8]) -> Write {
+    Write {
+        state: VALUES,
+        name,
+        namespace: vec![],
+        user_key: vec![],
+        value: Some(value.to_vec()),
+    }
+}
+
+fn put(backend: &mut RocksBackend, name: u8, value: &[u8]) -> Result<(), StateError> {
+    let (mut keys, mut values) = (StateKeys::new(), ValueBuffer::new());
+    write(name, value).push_key(&mut keys);
+    write(name, value).push_value(&mut values);
+    backend.put(&keys, &values)
+}
+
+fn get(backend: &mut RocksBackend, name: u8) -> Option<Vec<u8>> {
+    let (mut keys, mut values) = (StateKeys::new(), ValueBuffer::new());
+    write(name, b"").push_key(&mut keys);
+    backend.get(&keys, &mut values).unwrap();
+    values.get(0).map(|value| value.bytes.to_vec())
+}
+
+fn restored(root: &std::path::Path, file: &[u8]) -> RocksBackend {
+    let mut backend = rocks(root, "restored", KeyGroupRange::all(max()));
+    let mut source = file;
+    let mut parts = [&mut source as &mut dyn SnapshotSource];
+    backend
+        .restore(&mut parts, RestorePolicy::RequireAll)
+        .unwrap();
+    backend
+}
+
+#[test]
+fn without_checkpoints_a_full_map_is_drained_and_memory_stays_bounded() {
+    let root = tempfile::tempdir().unwrap();
+    let mut backend = rocks(root.path(), "a", KeyGroupRange::all(max()));
+    let most = small_memory().dirty_bytes_max();
+    for round in 0..20u8 {
+        for name in 0..=255 {
+            put(&mut backend, name, &[round; 8_000]).unwrap();
+            assert!(backend.usage().active_bytes <= most + 64 * 1_024);
+        }
+    }
+    assert!(backend.usage().n_inline_drains > 0);
+    for name in [0, 100, 255] {
+        assert_eq!(get(&mut backend, name), Some(vec![19; 8_000]));
+    }
+}
+
+/// A sink that lets the task write between two chunks of the snapshot.
+struct Interrupted<'a> {
+    backend: &'a mut RocksBackend,
+    file: Vec<u8>,
+}
+
+impl SnapshotSink for Interrupted<'_> {
+    fn write(&mut self, chunk: bytes::Bytes) -> Result<(), millstream_state::SinkError> {
+        // By now the freeze is lifted: the upload does not keep the task from its memory.
+        for name in 0..=255 {
+            put(self.backend, name, &[9; 8_000]).unwrap();
+        }
+        self.file.extend_from_slice(&chunk);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_snapshot_that_is_uploaded_slowly_sees_nothing_of_what_is_drained_meanwhile() {
+    let root = tempfile::tempdir().unwrap();
+    let mut backend = rocks(root.path(), "a", KeyGroupRange::all(max()));
+    for name in 0..=255 {
+        put(&mut backend, name, &[1; 500]).unwrap();
+    }
+    let work = backend.snapshot(CheckpointId(1)).unwrap();
+    let drains = backend.usage().n_inline_drains;
+    let mut sink = Interrupted {
+        backend: &mut backend,
+        file: Vec::new(),
+    };
+    work.run(&mut sink).unwrap();
+    let file = sink.file;
+    assert!(
+        backend.usage().n_inline_drains > drains,
+        "or the test shows nothing"
+    );
+    assert_eq!(get(&mut backend, 7), Some(vec![9; 8_000]));
+    drop(backend);
+    let mut restored = restored(root.path(), &file);
+    for name in 0..=255 {
+        assert_eq!(get(&mut restored, name), Some(vec![1; 500]));
+    }
+}
+
+#[test]
+fn during_a_freeze_a_full_map_waits_and_goes_on_after_it() {
+    let root = tempfile::tempdir().unwrap();
+    let mut backend = rocks(root.path(), "a", KeyGroupRange::all(max()));
+    put(&mut backend, 1, b"before").unwrap();
+    let work = backend.snapshot(CheckpointId(1)).unwrap();
+    let mut names = (0..=255u8).cycle();
+    let full =
+        names.find_map(|name| put(&mut backend, name, &vec![2; 20_000 + usize::from(name)]).err());
+    assert!(matches!(full, Some(StateError::Full { .. })));
+    assert_eq!(backend.usage().n_full, 1);
+    assert_eq!(backend.usage().frozen_for, Some(CheckpointId(1)));
+    work.run(&mut Vec::new()).unwrap();
+    assert_eq!(backend.usage().frozen_for, None);
+    put(&mut backend, 1, b"after").unwrap();
+    assert_eq!(get(&mut backend, 1), Some(b"after".to_vec()));
+}
+
+#[test]
+fn the_database_goes_with_the_backend_and_its_last_snapshot() {
+    let root = tempfile::tempdir().unwrap();
+    let mut backend = rocks(root.path(), "a", KeyGroupRange::all(max()));
+    put(&mut backend, 1, b"x").unwrap();
+    let work: Box<dyn SnapshotWork> = backend.snapshot(CheckpointId(1)).unwrap();
+    drop(backend);
+    assert!(root.path().join("a").exists());
+    assert_eq!(work.run(&mut Vec::new()).unwrap().n_entries, 1);
+    assert!(!root.path().join("a").exists());
+}
+
+#[test]
+fn a_damaged_snapshot_is_refused_before_any_of_it_is_in_the_database() {
+    let root = tempfile::tempdir().unwrap();
+    let mut backend = rocks(root.path(), "a", KeyGroupRange::all(max()));
+    for name in 0..=255 {
+        put(&mut backend, name, &[1; 500]).unwrap();
+    }
+    let mut file = Vec::new();
+    backend
+        .snapshot(CheckpointId(1))
+        .unwrap()
+        .run(&mut file)
+        .unwrap();
+    let middle = file.len() / 2;
+    file[middle] ^= 1;
+    let mut other = rocks(root.path(), "b", KeyGroupRange::all(max()));
+    let mut source = &file[..];
+    let mut parts = [&mut source as &mut dyn SnapshotSource];
+    let error = other
+        .restore(&mut parts, RestorePolicy::RequireAll)
+        .unwrap_err();
+    assert!(matches!(error, StateError::Corrupt { .. }), "{error}");
+    assert!((0..=255).all(|name| get(&mut other, name).is_none()));
+}
+
+// Proves F137 for this backend.
+#[test]
+fn another_max_parallelism_is_refused_with_numbers() {
+    let root = tempfile::tempdir().unwrap();
+    let mut backend = rocks(root.path(), "a", KeyGroupRange::all(max()));
+    let mut file = Vec::new();
+    backend
+        .snapshot(CheckpointId(1))
+        .unwrap()
+        .run(&mut file)
+        .unwrap();
+    let wide = MaxParallelism::new(32).unwrap();
+    let directory = StateDirectory::create(root.path(), "b").unwrap();
+    let range = KeyGroupRange::all(wide);
+    let mut other = RocksBackend::create(directory, table(), range, wide, &small_memory()).unwrap();
+    let mut source = &file[..];
+    let mut parts = [&mut source as &mut dyn SnapshotSource];
+    let error = other
+        .restore(&mut parts, RestorePolicy::RequireAll)
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "snapshot was taken with max parallelism 16, the job has 32"
+    );
+}
+
+#[test]
+fn a_database_that_cannot_be_opened_names_the_directory_and_a_remedy() {
+    let root = tempfile::tempdir().unwrap();
+    let directory = StateDirectory::create(root.path(), "a").unwrap();
+    std::fs::write(directory.path().join("db"), b"not a directory").unwrap();
+    let range = KeyGroupRange::all(max());
+    let error =
+        RocksBackend::create(directory, table(), range, max(), &small_memory()).unwrap_err();
+    assert!(error.to_string().contains("/a/db"), "{error}");
+    assert!(!error.remedy().is_empty());
+}
