@@ -49,6 +49,14 @@ pub(super) struct Claim {
     pub rereads: u32,
 }
 
+/// What kind of event answers a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Answer {
+    Listing,
+    Slot,
+    Outcome,
+}
+
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub(super) enum Phase {
     /// Nothing is claimed.
@@ -104,6 +112,11 @@ impl ClaimChain {
         self.tip.as_ref()
     }
 
+    /// How often in a row the store left the request outstanding open; 0 while all is well.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
     /// When [`Event::Tick`] is due.
     pub fn deadline(&self) -> MonoTime {
         self.retry_at
@@ -115,17 +128,17 @@ impl ClaimChain {
             Event::Claim { nonce, job } => self.start(nonce, job, actions),
             Event::Append(request) => self.append(request, actions),
             Event::Listed { ticket, listing } => {
-                if self.accept(ticket) {
+                if self.accept(ticket, Answer::Listing) {
                     self.on_listed(now, listing, actions);
                 }
             }
             Event::Read { ticket, slot } => {
-                if self.accept(ticket) {
+                if self.accept(ticket, Answer::Slot) {
                     self.on_read(now, slot, actions);
                 }
             }
             Event::Created { ticket, outcome } => {
-                if self.accept(ticket) {
+                if self.accept(ticket, Answer::Outcome) {
                     self.on_created(now, outcome, actions);
                 }
             }
@@ -262,8 +275,13 @@ impl ClaimChain {
     }
 
     /// Whether this answers what is outstanding. Late and repeated answers do not.
-    fn accept(&mut self, ticket: Ticket) -> bool {
-        self.awaited.take_if(|awaited| *awaited == ticket).is_some()
+    fn accept(&mut self, ticket: Ticket, answer: Answer) -> bool {
+        let fits = match &self.phase {
+            Phase::Idle | Phase::Owner => false,
+            Phase::Reading(reading) => reading.answer() == answer,
+            Phase::Writing(writing) => writing.answer() == answer,
+        };
+        fits && self.awaited.take_if(|awaited| *awaited == ticket).is_some()
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use millstream_types::MonoTime;
 
 use super::entry::{Entry, EntryKind, EntryNumber};
-use super::machine::{ClaimChain, Phase};
+use super::machine::{Answer, ClaimChain, Phase};
 use super::messages::{Action, JobRecord, Listing, Refusal, Slot, Ticket};
 use super::tip::{ChainError, Tip, verify_under};
 
@@ -47,6 +47,13 @@ impl Reading {
         }
     }
 
+    pub(super) fn answer(&self) -> Answer {
+        match self.stage {
+            Stage::List => Answer::Listing,
+            Stage::Up(_) | Stage::Down(_) => Answer::Slot,
+        }
+    }
+
     /// Whether what was read reaches down to where a check can begin.
     fn is_rooted(&self) -> bool {
         self.entries
@@ -81,13 +88,9 @@ impl ClaimChain {
         };
         self.succeeded();
         match &self.phase {
-            Phase::Reading(Reading {
-                stage: Stage::List, ..
-            }) => {
-                self.read_up_from_hint(highest, actions);
-            }
+            Phase::Reading(_) => self.read_up_from_hint(highest, actions),
             Phase::Writing(_) => self.on_confirmed(highest, actions),
-            Phase::Reading(_) | Phase::Idle | Phase::Owner => {}
+            Phase::Idle | Phase::Owner => {}
         }
     }
 

@@ -112,9 +112,11 @@ fn trouble_with_the_store_is_retried_ever_more_slowly_and_never_given_up() {
         waits.push(owner.chain.deadline().as_millis());
         owner.feed(owner.chain.deadline(), Event::Tick);
     }
+    assert_eq!(owner.chain.failures(), 8);
     assert_eq!(waits, [100, 200, 400, 800, 1600, 3200, 5000, 5000]);
     let done = appended(2, EntryKind::Terminal(TerminalState::Finished));
     assert_eq!(owner.finish(&mut store), [done]);
+    assert_eq!(owner.chain.failures(), 0);
 }
 
 #[test]
@@ -309,6 +311,14 @@ fn answers_that_are_late_or_repeated_change_nothing() {
     owner.claim(2, JobRecord::Stored);
     let before = owner.chain.clone();
     owner.feed(MonoTime::ZERO, late.clone());
+    let Some(Action::List { ticket, .. }) = owner.request else {
+        panic!("no listing")
+    };
+    let unasked = Event::Read {
+        ticket,
+        slot: Slot::Absent,
+    };
+    owner.feed(MonoTime::ZERO, unasked);
     owner.feed(MonoTime::ZERO, Event::Tick);
     assert_eq!(owner.chain, before);
     assert_eq!(owner.finish(&mut store), [claimed(2, None, 5)]);

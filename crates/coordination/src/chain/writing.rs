@@ -8,7 +8,7 @@
 use millstream_types::{CheckpointId, MonoTime};
 
 use super::entry::{CheckpointIds, Entry, EntryKind, EntryNumber};
-use super::machine::{ClaimChain, Phase};
+use super::machine::{Answer, ClaimChain, Phase};
 use super::messages::{Action, CreateOutcome, Loss, Refusal, Ticket};
 use super::sabotage::Rule;
 
@@ -30,6 +30,14 @@ impl Writing {
         Self {
             entry,
             stage: Stage::Create,
+        }
+    }
+
+    pub(super) fn answer(&self) -> Answer {
+        match self.stage {
+            Stage::Create => Answer::Outcome,
+            Stage::ReadBack => Answer::Slot,
+            Stage::Confirm => Answer::Listing,
         }
     }
 
@@ -94,9 +102,6 @@ impl ClaimChain {
         outcome: CreateOutcome,
         actions: &mut Vec<Action>,
     ) {
-        if !self.is_at(Stage::Create) {
-            return;
-        }
         match outcome {
             CreateOutcome::Ok => {
                 self.succeeded();
@@ -119,9 +124,6 @@ impl ClaimChain {
         found: Option<Entry>,
         actions: &mut Vec<Action>,
     ) {
-        if !self.is_at(Stage::ReadBack) {
-            return;
-        }
         let Phase::Writing(writing) = &mut self.phase else {
             return;
         };
@@ -183,9 +185,6 @@ impl ClaimChain {
 
     /// The entry is there; `highest` is what lies above it.
     pub(super) fn on_confirmed(&mut self, highest: EntryNumber, actions: &mut Vec<Action>) {
-        if !self.is_at(Stage::Confirm) {
-            return;
-        }
         let (Phase::Writing(writing), Some(tip)) = (&self.phase, &mut self.tip) else {
             return;
         };
@@ -215,10 +214,6 @@ impl ClaimChain {
             actions.push(appended(&entry));
         }
         self.write_next(actions);
-    }
-
-    fn is_at(&self, stage: Stage) -> bool {
-        matches!(&self.phase, Phase::Writing(writing) if writing.stage == stage)
     }
 
     fn go_on(&mut self, stage: Stage, actions: &mut Vec<Action>) {
