@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rustix::process::Signal;
 
 /// What a report is cut at: enough for a cause chain and a stack, too little to fill a disk.
 const REPORT_BYTES_MAX: usize = 8 * 1024;
@@ -31,6 +32,10 @@ pub enum ExitRecord {
     FailStop(String),
     /// [`Exit::now`] with this code.
     Now(i32),
+    /// Killed at this fail point.
+    Killed(String),
+    /// Stopped at this fail point.
+    Stopped(String),
 }
 
 /// What a recording [`Exit`] was asked for.
@@ -87,6 +92,27 @@ impl Exit {
         match &self.target {
             Target::Log(log) => log.records.lock().push(ExitRecord::Now(code)),
             Target::Process => exit(code),
+        }
+    }
+
+    /// As `kill -9` from outside at the fail point `name`: nothing is flushed, nothing is told.
+    pub(crate) fn kill(&self, name: &str) {
+        self.signal(name, ExitRecord::Killed(name.to_owned()), Signal::KILL);
+    }
+
+    /// As `kill -STOP` from outside at the fail point `name`: everything stands still until SIGCONT.
+    pub(crate) fn stop(&self, name: &str) {
+        self.signal(name, ExitRecord::Stopped(name.to_owned()), Signal::STOP);
+    }
+
+    fn signal(&self, name: &str, record: ExitRecord, signal: Signal) {
+        match &self.target {
+            Target::Log(log) => log.records.lock().push(record),
+            Target::Process => {
+                write_report(&format!("fail point {name} reached: {signal:?}"));
+                // A process may always signal itself.
+                let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
+            }
         }
     }
 }

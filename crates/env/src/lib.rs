@@ -9,10 +9,12 @@
 
 mod clock;
 mod exit;
+pub mod fail_points;
 pub mod fs;
 mod manual_clock;
 pub mod net;
 mod registry;
+pub mod resources;
 mod rng;
 mod signals;
 mod spawn;
@@ -26,6 +28,7 @@ use millstream_types::WallTime;
 
 pub use clock::{Clock, Elapsed, Interval, TimeSource};
 pub use exit::{Exit, ExitLog, ExitRecord};
+pub use fail_points::FailPoints;
 pub use manual_clock::ManualClock;
 pub use rng::Rng;
 pub use signals::{Signal, SignalSender, Signals};
@@ -41,6 +44,7 @@ pub struct Env {
     fs: Arc<dyn fs::Fs>,
     spawner: Spawner,
     exit: Exit,
+    fail_points: FailPoints,
 }
 
 /// The handles an [`Env`] is put together from, where [`Env::real`] does not fit: the simulator
@@ -104,6 +108,7 @@ impl Env {
             fs,
             spawner,
             exit,
+            fail_points: FailPoints::default(),
         }
     }
 
@@ -157,6 +162,14 @@ impl Env {
         }
     }
 
+    /// This environment with armed fail points; without them there are none.
+    pub fn with_fail_points(&self, fail_points: FailPoints) -> Self {
+        Self {
+            fail_points,
+            ..self.clone()
+        }
+    }
+
     /// The clock.
     pub fn clock(&self) -> &Clock {
         &self.clock
@@ -185,6 +198,11 @@ impl Env {
     /// Ends the process.
     pub fn exit(&self) -> &Exit {
         &self.exit
+    }
+
+    /// Places where a test may end this process.
+    pub fn fail_points(&self) -> &FailPoints {
+        &self.fail_points
     }
 
     /// Stops this component's tasks; see [`Spawner::shutdown`].
