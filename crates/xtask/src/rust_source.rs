@@ -54,7 +54,10 @@ impl RustSource {
 
     /// The first line, from 0, that belongs to tests: by convention they come last in a file.
     pub fn tests_start(&self) -> usize {
-        let marks_tests = |line: &SourceLine| line.code.trim_start().starts_with("#[cfg(test)]");
+        let marks_tests = |line: &SourceLine| {
+            let code = line.code.trim_start();
+            code.starts_with("#[cfg(test)]") || code.starts_with("#[cfg(all(test,")
+        };
         self.lines
             .iter()
             .position(marks_tests)
