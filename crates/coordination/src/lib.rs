@@ -6,12 +6,14 @@
 //! Must never depend on: an executor, a clock, a random source, a socket, a file.
 
 pub mod chain;
+pub mod checkpoint;
 pub mod failure;
 pub mod job;
 pub mod liveness;
 mod moment;
 pub mod restart;
 pub mod slots;
+pub mod snapshot_types;
 pub mod topology;
 
 pub use moment::Moment;
