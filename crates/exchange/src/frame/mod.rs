@@ -27,7 +27,7 @@ mod payload;
 mod tests;
 
 use bytes::Bytes;
-use millstream_types::Epoch;
+use millstream_types::{Disposition, Epoch};
 
 use crate::credit::CreditViolation;
 
@@ -115,6 +115,30 @@ pub struct FrameError {
 }
 
 impl FrameError {
+    /// What it asks of the scheduler: the bytes are gone, the attempt cannot go on.
+    pub fn disposition(&self) -> Disposition {
+        Disposition::FailTask
+    }
+
+    /// Whether the frame was damaged or lost on the way, and not written like this by its peer. The
+    /// failure's cause is then the link.
+    pub fn is_link_fault(&self) -> bool {
+        match self.fault {
+            FrameFault::Short
+            | FrameFault::Length { .. }
+            | FrameFault::Checksum { .. }
+            | FrameFault::Sequence { .. } => true,
+            FrameFault::Version { .. }
+            | FrameFault::UnknownKind { .. }
+            | FrameFault::Header
+            | FrameFault::ElementTooLarge { .. }
+            | FrameFault::Fragment(_)
+            | FrameFault::Content(_)
+            | FrameFault::Arrow(_)
+            | FrameFault::Credit(_) => false,
+        }
+    }
+
     /// What to do about it.
     pub fn remedy(&self) -> &'static str {
         match self.fault {
@@ -127,14 +151,17 @@ impl FrameError {
             FrameFault::Short
             | FrameFault::Length { .. }
             | FrameFault::Checksum { .. }
-            | FrameFault::Header
-            | FrameFault::Sequence { .. }
+            | FrameFault::Sequence { .. } => {
+                "the attempt is restarted; if it happens again, look at the network between the \
+                 two taskmanagers"
+            }
+            FrameFault::Header
             | FrameFault::Fragment(_)
             | FrameFault::Content(_)
             | FrameFault::Arrow(_)
             | FrameFault::Credit(_) => {
-                "the attempt is restarted; if it happens again, look at the network between the \
-                 two taskmanagers"
+                "the attempt is restarted; if it happens again, something other than this version \
+                 of millstream speaks to the data port: restrict who reaches it"
             }
         }
     }

@@ -23,7 +23,7 @@ use arrow::ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, I
 use arrow::ipc::{MetadataVersion, root_as_message};
 use bytes::Bytes;
 use millstream_batch::Batch;
-use millstream_types::{CheckpointId, Epoch, EventTime, MonoTime};
+use millstream_types::{CheckpointId, Disposition, Epoch, EventTime, MonoTime};
 
 use super::{FrameFault, FrameKind, layout};
 use crate::element::{
@@ -70,6 +70,16 @@ pub enum EncodeError {
     /// Rows that Arrow does not write.
     #[error("the rows cannot be written")]
     Arrow(#[source] ArrowError),
+}
+
+impl EncodeError {
+    /// What it asks of the scheduler: the same rows come again after a restart, and fail again.
+    pub fn disposition(&self) -> Disposition {
+        match self {
+            Self::OtherSchema | Self::TooLarge { .. } => Disposition::FailJob,
+            Self::Arrow(_) => Disposition::FailTask,
+        }
+    }
 }
 
 /// An element as bytes: head, then body.
