@@ -116,7 +116,7 @@ impl ReceiverCredit {
         self.grant_if_due()
     }
 
-    /// Another window, as memory and throughput ask for (SEMANTICS B19). A smaller one takes effect
+    /// Another window, as memory and throughput ask for (B19). A smaller one takes effect
     /// as credit is used up. Returns what to grant now.
     #[must_use = "the sender waits for the grant"]
     pub fn resize(&mut self, window: u64) -> u64 {

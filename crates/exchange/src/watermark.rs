@@ -1,4 +1,4 @@
-//! The watermark valve: many channels' watermarks to the one of the subtask (SEMANTICS B4.1-B4.5).
+//! The watermark valve: many channels' watermarks to the one of the subtask (B4.1-B4.5).
 //!
 //! The output is the least watermark of the channels that are active, not behind the output, and not
 //! finished; it never goes back. A channel that saw MAX is finished and excluded, so that it neither

@@ -1,4 +1,4 @@
-//! The at-least-once tracker (SEMANTICS B3.9): counts, never blocks.
+//! The at-least-once tracker (B3.9): counts, never blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 

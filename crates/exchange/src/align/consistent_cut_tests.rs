@@ -256,7 +256,7 @@ fn run(widths: &[usize], mode: AlignMode, aborts: bool, script: &[Turn]) -> Grap
 }
 
 proptest! {
-    /// Proves F102; and with it F89, since what is replayed after a barrier is in no state.
+    /// Proves F102.
     #[test]
     fn every_complete_checkpoint_is_a_consistent_cut(
         widths in prop::collection::vec(1usize..4, 1..4),

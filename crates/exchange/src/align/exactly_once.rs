@@ -1,4 +1,4 @@
-//! Aligned exactly-once (SEMANTICS B3.2-B3.8).
+//! Aligned exactly-once (B3.2-B3.8).
 
 use std::collections::BTreeSet;
 

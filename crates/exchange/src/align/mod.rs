@@ -1,4 +1,4 @@
-//! Barrier alignment: when a subtask snapshots, and which channels wait for that (SEMANTICS B3).
+//! Barrier alignment: when a subtask snapshots, and which channels wait for that (B3).
 //!
 //! One machine per subtask over all its input channels. Two modes: exactly-once blocks a channel
 //! behind its barrier until all barriers are in; at-least-once never blocks and only counts. A
@@ -306,7 +306,7 @@ struct Common {
     open: BTreeSet<ChannelIndex>,
     /// The highest checkpoint decided or being aligned: lower barriers are late.
     current: CheckpointId,
-    /// Aborted by the jobmanager before their barrier came here (SEMANTICS B1.6).
+    /// Aborted by the jobmanager before their barrier came here (B1.6).
     aborted: BTreeSet<CheckpointId>,
     /// The last checkpoints that were snapshotted, declined or aborted here.
     settled: BTreeSet<CheckpointId>,

@@ -10,7 +10,6 @@
 //! | 4 | 4 | length of the message's metadata |
 //! | 8 | | metadata (flatbuffer), zeros up to a multiple of 16, body |
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -293,7 +292,7 @@ impl ElementCodec {
         let body = Buffer::from(bytes.slice(start..));
         let found = layout::check_message(&message, schema.fields(), body.len());
         let batch = found.map_err(|what| bad(PREFIX_BYTES, what))?;
-        let no_dictionaries = HashMap::new();
+        let no_dictionaries = Default::default();
         let (schema, version) = (Arc::clone(schema), MetadataVersion::V5);
         let records = RecordBatchDecoder::try_new(&body, batch, schema, &no_dictionaries, &version)
             .and_then(RecordBatchDecoder::read_record_batch)

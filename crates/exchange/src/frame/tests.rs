@@ -241,8 +241,8 @@ fn a_record_of_ten_megabytes_passes_in_frames_of_one_mebibyte() {
     }
 }
 
-/// Proves F97 for queues, credit and frames: the connection is drained always, a blocked channel
-/// costs its window and nothing else.
+/// F97 without a network: the connection is drained always, a blocked channel costs its window and
+/// nothing else.
 #[test]
 fn a_blocked_channel_with_ten_windows_of_data_does_not_stop_anothers_barrier() {
     let schema = large(0).schema();
