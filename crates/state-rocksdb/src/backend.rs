@@ -18,9 +18,9 @@ use crate::{RocksMemory, StateDirectory};
 /// Keyed state in RocksDB, below two dirty maps in memory.
 ///
 /// The dirty maps take every write. They are drained into the database by the thread of a
-/// snapshot; and, where checkpoints are rare or off, by the task itself whenever the active map has
-/// used up its share and nothing is frozen. The latter stops the task for as long as it takes to
-/// write one map, counted in [`StateUsage::n_inline_drains`].
+/// snapshot; and, where checkpoints are rare or off, by the task itself, a key group at a time,
+/// whenever the active map has used up its share and nothing is frozen: counted in
+/// [`StateUsage::n_inline_drains`].
 #[derive(Debug)]
 pub struct RocksBackend {
     table: StateTable,

@@ -22,6 +22,8 @@ mod directory;
 mod error;
 mod ingest;
 mod memory;
+#[cfg(test)]
+mod tests;
 
 pub use backend::RocksBackend;
 pub use directory::{StateDirectory, sweep};

@@ -74,7 +74,8 @@ pub struct StateUsage {
     pub active_bytes_max: Option<usize>,
     /// How often a put was refused because the active map was full during a freeze.
     pub n_full: u64,
-    /// How often the active map was written down without a checkpoint, because it was full.
+    /// Key groups of the active map that were written down without a checkpoint, because it was
+    /// full; and maps whose snapshot was given up.
     pub n_inline_drains: u64,
 }
 

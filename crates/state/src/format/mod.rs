@@ -28,6 +28,7 @@
 //! file stands under one of them.
 
 mod block;
+mod file;
 mod reader;
 #[cfg(test)]
 mod tests;

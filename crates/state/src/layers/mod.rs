@@ -6,8 +6,9 @@
 //! into the base, takes its view of the base, and lifts the freeze. What is written after the
 //! freeze cannot reach the base before that, so the view holds exactly what the barrier saw.
 //!
-//! When the active map has its share of memory: during a freeze a put is refused with
-//! [`StateError::Full`]; without one the map is drained at once by the caller, which is counted.
+//! When the active map has used up its share of memory: during a freeze a put is refused with
+//! [`StateError::Full`]. Without one the put itself drains key groups, in turn, until there is room
+//! for what it brings: what goes in pays for what goes out, and no put stops for a whole map.
 //! A freeze that is dropped unlifted leaves its map readable, and the next access drains it.
 
 #[cfg(test)]
@@ -16,7 +17,7 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use millstream_types::{CheckpointId, KeyGroupRange};
+use millstream_types::{CheckpointId, KeyGroup, KeyGroupRange};
 
 use crate::map::{Known, SortedEntries};
 use crate::{Scan, ScanPage, ShardedMap, StateError, StateKeys, StateUsage, ValueBuffer};
@@ -54,6 +55,8 @@ pub struct Layers<B> {
     active: ShardedMap,
     frozen: Option<Frozen>,
     active_bytes_max: usize,
+    /// The group to be drained next when the map is full.
+    next_drained: KeyGroup,
     n_full: u64,
     n_inline_drains: u64,
     scratch: Scratch,
@@ -81,6 +84,7 @@ impl<B: Base> Layers<B> {
             active: ShardedMap::new(range),
             frozen: None,
             active_bytes_max,
+            next_drained: range.first(),
             n_full: 0,
             n_inline_drains: 0,
             scratch: Scratch::default(),
@@ -212,18 +216,6 @@ impl<B: Base> Layers<B> {
         })
     }
 
-    /// Writes the active map down without a checkpoint. Nothing must be frozen.
-    pub fn drain_active(&mut self) -> Result<(), StateError> {
-        self.settle()?;
-        debug_assert!(
-            self.frozen.is_none(),
-            "a frozen map is older and goes first"
-        );
-        drain(&*self.base, &self.active)?;
-        self.active = ShardedMap::new(self.active.range());
-        Ok(())
-    }
-
     /// What is in use.
     pub fn usage(&self) -> StateUsage {
         let phase = |frozen: &Frozen| frozen.phase.load(Ordering::Acquire);
@@ -272,8 +264,28 @@ impl<B: Base> Layers<B> {
                 running: frozen.checkpoint,
             });
         }
-        self.drain_active()?;
-        self.n_inline_drains += 1;
+        while self.active.bytes() > 0 && self.active.bytes() + incoming > self.active_bytes_max {
+            self.drain_next_group()?;
+        }
+        Ok(())
+    }
+
+    /// Writes one group of the active map down. Nothing must be frozen: that would be older.
+    fn drain_next_group(&mut self) -> Result<(), StateError> {
+        let (group, range) = (self.next_drained, self.active.range());
+        let mut entries = self.active.sorted(group, &[], None);
+        if entries.peek().is_some() {
+            let mut drain = Drain::new(&*self.base);
+            drain.entries(&mut entries)?;
+            drain.finish()?;
+            self.active.clear_group(group);
+            self.n_inline_drains += 1;
+        }
+        self.next_drained = if group < range.last() {
+            KeyGroup(group.0 + 1)
+        } else {
+            range.first()
+        };
         Ok(())
     }
 }
@@ -315,27 +327,53 @@ impl<B: Base> Freeze<B> {
 
 /// Writes a map into the base in key order. Doing it twice is the same as doing it once.
 fn drain(base: &impl Base, map: &ShardedMap) -> Result<(), StateError> {
-    let (mut keys, mut values) = (StateKeys::new(), ValueBuffer::new());
+    let mut drain = Drain::new(base);
     // Cloned to be given up group by group; the entries themselves are shared.
     for (_, mut entries) in map.clone().into_sorted_groups() {
+        drain.entries(&mut entries)?;
+    }
+    drain.finish()
+}
+
+/// Entries on their way into the base, in batches.
+struct Drain<'a, B> {
+    base: &'a B,
+    keys: StateKeys,
+    values: ValueBuffer,
+}
+
+impl<'a, B: Base> Drain<'a, B> {
+    fn new(base: &'a B) -> Self {
+        Self {
+            base,
+            keys: StateKeys::new(),
+            values: ValueBuffer::new(),
+        }
+    }
+
+    fn entries(&mut self, entries: &mut SortedEntries) -> Result<(), StateError> {
         while let Some((key, known)) = entries.peek() {
-            keys.push_encoded(key);
-            values.push_stored(match known {
+            self.keys.push_encoded(key);
+            self.values.push_stored(match known {
                 Known::Value(stored) => Some(stored),
                 Known::Deleted => None,
             });
             entries.advance();
-            if keys.byte_len() + values.byte_len() >= DRAIN_BYTES {
-                base.write(&keys, &values)?;
-                keys.clear();
-                values.clear();
+            if self.keys.byte_len() + self.values.byte_len() >= DRAIN_BYTES {
+                self.base.write(&self.keys, &self.values)?;
+                self.keys.clear();
+                self.values.clear();
             }
         }
+        Ok(())
     }
-    if keys.is_empty() {
-        return Ok(());
+
+    fn finish(self) -> Result<(), StateError> {
+        if self.keys.is_empty() {
+            return Ok(());
+        }
+        self.base.write(&self.keys, &self.values)
     }
-    base.write(&keys, &values)
 }
 
 /// Merges overlays, newest first, with one page of the base into `page`, up to the point that the

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use millstream_types::{KeyGroup, MaxParallelism};
+use millstream_types::MaxParallelism;
 use proptest::prelude::*;
 
 use super::*;

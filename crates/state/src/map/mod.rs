@@ -135,6 +135,13 @@ impl ShardedMap {
         self.groups[self.position(group)].sorted(prefix, route)
     }
 
+    /// Forgets the entries of one group. The group must be in range.
+    pub(crate) fn clear_group(&mut self, group: KeyGroup) {
+        let position = self.position(group);
+        let cleared = std::mem::take(&mut self.groups[position]);
+        self.bytes -= cleared.nodes.iter().map(|n| n.shard.bytes()).sum::<usize>();
+    }
+
     /// Gives up the map a group at a time, in order, so that memory is freed as it is read.
     pub(crate) fn into_sorted_groups(self) -> impl Iterator<Item = (KeyGroup, SortedEntries)> {
         let groups = self.range.iter().zip(self.groups);

@@ -1,13 +1,11 @@
 //! What only a backend with a database below it can get wrong.
 
-mod common;
-
-use common::{VALUES, Write, max, rocks, small_memory, table};
+use super::{VALUES, Write, max, rocks, small_memory, table};
+use crate::{RocksBackend, StateDirectory};
 use millstream_state::{
     KeyedStateBackend, RestorePolicy, SnapshotSink, SnapshotSource, SnapshotWork, StateError,
     StateKeys, ValueBuffer,
 };
-use millstream_state_rocksdb::{RocksBackend, StateDirectory};
 use millstream_types::{CheckpointId, KeyGroupRange, MaxParallelism};
 
 fn write(name: u8, value: &[u8]) -> Write {

@@ -1,8 +1,6 @@
 //! Memory and RocksDB do the same operations and must agree byte for byte (RELIABILITY 3.1).
 
-mod common;
-
-use common::{Fleet, Kind, MAP, VALUES, Write};
+use super::{Fleet, Kind, MAP, VALUES, Write};
 use millstream_state::ScanRange;
 use millstream_types::KeyGroupRange;
 use proptest::prelude::*;
@@ -54,7 +52,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn check(fleets: &mut [Fleet; 2], op: &Op) -> Result<(), TestCaseError> {
-    let all = KeyGroupRange::all(common::max());
+    let all = KeyGroupRange::all(super::max());
     let [memory, rocks] = fleets;
     match op {
         Op::Put(writes) => {
@@ -101,7 +99,7 @@ proptest! {
     // Proves F136 for both backends: whatever the parallelisms, nothing is lost or doubled.
     #[test]
     fn memory_and_rocksdb_agree_byte_for_byte(ops in ops()) {
-        let root = common::directory();
+        let root = super::directory();
         let kind = Kind::Rocks { root: root.path().into(), n_made: 0 };
         let mut fleets = [Fleet::new(Kind::Memory), Fleet::new(kind)];
         for op in &ops {
@@ -115,7 +113,7 @@ proptest! {
         let [memory, rocks] = fleets.map(|mut fleet| {
             fleet.abort_snapshot();
             let entries = [VALUES, MAP].map(|state| {
-                fleet.scan(&ScanRange::state(state, KeyGroupRange::all(common::max())), 1_000)
+                fleet.scan(&ScanRange::state(state, KeyGroupRange::all(super::max())), 1_000)
             });
             entries.concat()
         });

@@ -1,27 +1,28 @@
 //! A job's keyed state in several subtasks, over either backend.
-// Each test file uses its own part of it.
-#![allow(dead_code)]
+
+mod backend;
+mod differential;
 
 use std::path::{Path, PathBuf};
 
+use crate::{RocksBackend, RocksMemory, StateDirectory};
 use millstream_state::{
     KeyParts, KeyedStateBackend, MemoryBackend, RestorePolicy, Scan, ScanPage, ScanRange,
     SchemaIndex, SnapshotSource, SnapshotWork, StateDescriptor, StateError, StateId, StateKeys,
     StateKind, StateTable, ValueBuffer,
 };
-use millstream_state_rocksdb::{RocksBackend, RocksMemory, StateDirectory};
 use millstream_types::{
     CheckpointId, KeyGroup, KeyGroupRange, MaxParallelism, subtask_of_key_group,
 };
 
-pub const VALUES: StateId = StateId(0);
-pub const MAP: StateId = StateId(1);
+const VALUES: StateId = StateId(0);
+const MAP: StateId = StateId(1);
 
-pub fn max() -> MaxParallelism {
+fn max() -> MaxParallelism {
     MaxParallelism::new(16).unwrap()
 }
 
-pub fn table() -> StateTable {
+fn table() -> StateTable {
     StateTable::declare(vec![
         StateDescriptor::new("values", StateKind::Value, "bytes/1"),
         StateDescriptor::new("map", StateKind::Map, "bytes/1"),
@@ -31,20 +32,20 @@ pub fn table() -> StateTable {
 
 /// An entry to be put, or deleted.
 #[derive(Clone, Debug)]
-pub struct Write {
-    pub state: StateId,
-    pub name: u8,
-    pub namespace: Vec<u8>,
-    pub user_key: Vec<u8>,
-    pub value: Option<Vec<u8>>,
+struct Write {
+    state: StateId,
+    name: u8,
+    namespace: Vec<u8>,
+    user_key: Vec<u8>,
+    value: Option<Vec<u8>>,
 }
 
 impl Write {
-    pub fn group(&self) -> KeyGroup {
+    fn group(&self) -> KeyGroup {
         KeyGroup(u16::from(self.name) % 16)
     }
 
-    pub fn push_key(&self, keys: &mut StateKeys) {
+    fn push_key(&self, keys: &mut StateKeys) {
         let parts = KeyParts {
             group: self.group(),
             state: self.state,
@@ -55,7 +56,7 @@ impl Write {
         keys.push(parts).unwrap();
     }
 
-    pub fn push_value(&self, values: &mut ValueBuffer) {
+    fn push_value(&self, values: &mut ValueBuffer) {
         match &self.value {
             Some(value) => values.push(SchemaIndex(0), value),
             None => values.push_absent(),
@@ -65,7 +66,7 @@ impl Write {
 
 /// A directory in memory where there is one: dozens of short-lived databases would otherwise spend
 /// half a minute on syncing files.
-pub fn directory() -> tempfile::TempDir {
+fn directory() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() {
         tempfile::tempdir_in(memory).unwrap()
@@ -74,31 +75,31 @@ pub fn directory() -> tempfile::TempDir {
     }
 }
 
-pub enum Kind {
+enum Kind {
     Memory,
     Rocks { root: PathBuf, n_made: usize },
 }
 
 /// The least memory that is possible, so that drains happen all the time.
-pub fn small_memory() -> RocksMemory {
+fn small_memory() -> RocksMemory {
     RocksMemory::new(RocksMemory::BYTES_MIN_PER_OPERATOR, 1).unwrap()
 }
 
-pub fn rocks(root: &Path, name: &str, range: KeyGroupRange) -> RocksBackend {
+fn rocks(root: &Path, name: &str, range: KeyGroupRange) -> RocksBackend {
     let directory = StateDirectory::create(root, name).unwrap();
     RocksBackend::create(directory, table(), range, max(), &small_memory()).unwrap()
 }
 
 /// The subtasks of one operator.
-pub struct Fleet {
+struct Fleet {
     kind: Kind,
-    pub backends: Vec<Box<dyn KeyedStateBackend>>,
+    backends: Vec<Box<dyn KeyedStateBackend>>,
     running: Vec<Box<dyn SnapshotWork>>,
     checkpoint: u64,
 }
 
 impl Fleet {
-    pub fn new(kind: Kind) -> Self {
+    fn new(kind: Kind) -> Self {
         let mut fleet = Self {
             kind,
             backends: Vec::new(),
@@ -125,7 +126,7 @@ impl Fleet {
     }
 
     /// Puts a slice. A full backend is waited for, as a task would.
-    pub fn put(&mut self, writes: &[Write]) {
+    fn put(&mut self, writes: &[Write]) {
         for index in 0..self.backends.len() {
             let (mut keys, mut values) = (StateKeys::new(), ValueBuffer::new());
             for write in writes.iter().filter(|w| self.owner(w.group()) == index) {
@@ -140,7 +141,7 @@ impl Fleet {
         }
     }
 
-    pub fn get(&mut self, writes: &[Write]) -> Vec<Option<Vec<u8>>> {
+    fn get(&mut self, writes: &[Write]) -> Vec<Option<Vec<u8>>> {
         let (mut keys, mut values) = (StateKeys::new(), ValueBuffer::new());
         let mut found = Vec::new();
         for write in writes {
@@ -154,7 +155,7 @@ impl Fleet {
     }
 
     /// Everything a scan of this range finds, in its order.
-    pub fn scan(&mut self, range: &ScanRange, page_entries: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+    fn scan(&mut self, range: &ScanRange, page_entries: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found = Vec::new();
         for backend in &mut self.backends {
             let mut scan = Scan::new(range.clone());
@@ -173,7 +174,7 @@ impl Fleet {
     }
 
     /// Takes the synchronous part everywhere, unless a snapshot is under way.
-    pub fn begin_snapshot(&mut self) {
+    fn begin_snapshot(&mut self) {
         if !self.running.is_empty() {
             return;
         }
@@ -185,7 +186,7 @@ impl Fleet {
     }
 
     /// Runs what is under way, on other threads; one file a subtask.
-    pub fn end_snapshot(&mut self) -> Vec<Vec<u8>> {
+    fn end_snapshot(&mut self) -> Vec<Vec<u8>> {
         let works = std::mem::take(&mut self.running);
         std::thread::scope(|scope| {
             let run = |work: Box<dyn SnapshotWork>| {
@@ -205,19 +206,19 @@ impl Fleet {
     }
 
     /// Gives up what is under way.
-    pub fn abort_snapshot(&mut self) {
+    fn abort_snapshot(&mut self) {
         self.running.clear();
     }
 
     /// A snapshot from beginning to end, after the one under way.
-    pub fn snapshot(&mut self) -> Vec<Vec<u8>> {
+    fn snapshot(&mut self) -> Vec<Vec<u8>> {
         self.end_snapshot();
         self.begin_snapshot();
         self.end_snapshot()
     }
 
     /// Fails, and comes back with another parallelism.
-    pub fn restore(&mut self, files: &[Vec<u8>], parallelism: usize) {
+    fn restore(&mut self, files: &[Vec<u8>], parallelism: usize) {
         self.running.clear();
         self.backends.clear();
         for index in 0..parallelism {
