@@ -7,6 +7,7 @@
 
 pub mod chain;
 pub mod checkpoint;
+pub mod committer;
 pub mod failure;
 pub mod job;
 pub mod liveness;
@@ -14,6 +15,7 @@ mod moment;
 pub mod restart;
 pub mod slots;
 pub mod snapshot_types;
+pub mod splits;
 pub mod topology;
 
 pub use moment::Moment;
