@@ -6,6 +6,8 @@ use std::fmt;
 
 use millstream_types::{MaxParallelism, OperatorUid, SubtaskId, VertexId};
 
+mod of_plan;
+
 /// How the subtasks of two vertices are joined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Connection {
