@@ -103,6 +103,11 @@ pub(crate) fn lookup(name: &str) -> Lookup {
     }
 }
 
+/// A function that may be called.
+pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
+    CATALOG.functions.get(name).cloned()
+}
+
 /// All names that may be called, in order.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     CATALOG.functions.keys().map(String::as_str)

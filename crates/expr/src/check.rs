@@ -85,6 +85,10 @@ impl Visitor for Checker<'_> {
             Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => {
                 self.refuse(subquery(), span())
             }
+            Expr::AnyOp { .. } | Expr::AllOp { .. } => self.refuse(quantified(), span()),
+            Expr::Between { expr, .. } if has_between(expr) => {
+                self.refuse(nested_between(), span())
+            }
             Expr::Wildcard(_) | Expr::QualifiedWildcard(..) => self.refuse(wildcard(), span()),
             Expr::Value(value) => match &value.value {
                 Value::Placeholder(name) => self.refuse(placeholder(name), span()),
@@ -164,6 +168,41 @@ fn subquery() -> ErrorKind {
         why: "needs other rows, an expression sees one row",
         remedy: "Bring the other input in with its own steps.".into(),
     }
+}
+
+/// The library writes these out with several copies of both sides, which doubles with each level.
+fn quantified() -> ErrorKind {
+    ErrorKind::Refused {
+        what: "a comparison with ANY or ALL".into(),
+        why: "is not supported",
+        remedy: "Use array_has(list, x), or compare with array_min(list) or array_max(list)."
+            .into(),
+    }
+}
+
+/// `x BETWEEN a AND b` evaluates `x` twice, so nesting it in `x` doubles the work with each level.
+fn nested_between() -> ErrorKind {
+    ErrorKind::Refused {
+        what: "a BETWEEN on the left of BETWEEN".into(),
+        why: "would be computed twice for each level",
+        remedy: "Write the outer one with >= and <=, or compute the inner one in a step before."
+            .into(),
+    }
+}
+
+fn has_between(ast: &Ast) -> bool {
+    struct Finder;
+    impl Visitor for Finder {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, part: &Expr) -> ControlFlow<()> {
+            match part {
+                Expr::Between { .. } => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    ast.visit(&mut Finder).is_break()
 }
 
 fn wildcard() -> ErrorKind {

@@ -17,12 +17,13 @@ use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion_common::{DataFusionError, Result, ScalarValue};
 use datafusion_expr::{ColumnarValue, Operator};
-use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Literal, NegativeExpr,
 };
+use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use crate::error::EvalFault;
+use crate::lazy::Coalesce;
 use crate::translate;
 
 /// An evaluated tree.
@@ -65,7 +66,7 @@ pub(crate) fn strict(
 /// what is written in it, such as `1 / 0` or the 'fortnight' of `date_trunc('fortnight', at)`.
 ///
 /// Both sides of AND and OR count, because a mistake in a literal is far likelier than a guard before
-/// it. Branches of CASE do not: `CASE WHEN bad THEN 1 / 0 END` is how SQL raises an error.
+/// it. Branches of CASE and COALESCE do not: `CASE WHEN bad THEN 1 / 0 END` is how SQL raises an error.
 fn always_fails(physical: &Physical, schema: &SchemaRef) -> Option<EvalFault> {
     if physical
         .exists(|node| Ok(node.is::<CaseExpr>()))
@@ -100,6 +101,10 @@ fn strict_node(node: Physical) -> Physical {
             }
             _ => return node,
         }
+    }
+    if let Some(call) = node.downcast_ref::<ScalarFunctionExpr>() {
+        return Coalesce::of(call)
+            .map_or_else(|| Arc::clone(&node), |lazy| Arc::new(lazy) as Physical);
     }
     match node.downcast_ref::<NegativeExpr>() {
         Some(negative) => Arc::new(Negate {

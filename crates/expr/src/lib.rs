@@ -35,6 +35,7 @@ mod compiled;
 mod error;
 mod excerpt;
 mod growth;
+mod lazy;
 mod limits;
 mod parse;
 mod pattern;

@@ -28,6 +28,7 @@ use crate::catalog;
 use crate::checked::{self, Physical};
 use crate::error::{ErrorKind, ExprError};
 use crate::excerpt::Span;
+use crate::lazy::COALESCE;
 use crate::parse::{self, Ast};
 use crate::rules::{self, Misfit};
 use crate::types::sql_name;
@@ -131,17 +132,7 @@ impl<'a> Planner<'a> {
         let mut logical = logical;
         for _ in 0..ROUNDS {
             let round = logical.transform_up(|node| match node {
-                Expr::ScalarFunction(ScalarFunction { func, args }) => {
-                    match func.simplify(args, &context)? {
-                        ExprSimplifyResult::Simplified(simpler) => Ok(Transformed::yes(simpler)),
-                        ExprSimplifyResult::Original(args) => {
-                            Ok(Transformed::no(Expr::ScalarFunction(ScalarFunction {
-                                func,
-                                args,
-                            })))
-                        }
-                    }
-                }
+                Expr::ScalarFunction(call) => self.rewrite_call(call, &context),
                 other => Ok(Transformed::no(other)),
             })?;
             logical = round.data;
@@ -152,21 +143,71 @@ impl<'a> Planner<'a> {
         Ok(logical)
     }
 
-    fn blame(&self, ast: &Ast, failure: Failure, around: Span) -> ExprError {
-        let span = match parse::span(ast) {
-            // Some nodes keep no place: the next larger one that does is named.
-            Span::START => around,
-            own => own,
-        };
-        for part in parts(ast) {
+    fn rewrite_call(
+        &self,
+        call: ScalarFunction,
+        context: &SimplifyContext,
+    ) -> LibraryResult<Transformed<Expr>> {
+        let ScalarFunction { func, args } = call;
+        let coalesce = catalog::function(COALESCE);
+        match (func.name(), coalesce) {
+            // The library's forms of these two double their first argument.
+            (COALESCE, _) => {
+                return Ok(Transformed::no(Expr::ScalarFunction(ScalarFunction {
+                    func,
+                    args,
+                })));
+            }
+            ("nvl", Some(func)) => {
+                return Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction {
+                    func,
+                    args,
+                })));
+            }
+            _ => {}
+        }
+        match func.simplify(args, context)? {
+            ExprSimplifyResult::Simplified(simpler) => Ok(Transformed::yes(simpler)),
+            ExprSimplifyResult::Original(args) => {
+                Ok(Transformed::no(Expr::ScalarFunction(ScalarFunction {
+                    func,
+                    args,
+                })))
+            }
+        }
+    }
+
+    /// Finds the smallest part that fails. A tree fails if a part does, so on the path of largest
+    /// parts the deepest that fails is found by halving: planning takes time quadratic in the depth,
+    /// and trying every level would make it cubic.
+    fn blame(&self, ast: &Ast, mut failure: Failure, around: Span) -> ExprError {
+        let path = path_of_largest(ast);
+        let (mut bad, mut good) = (0, path.len());
+        while good - bad > 1 {
+            let middle = bad + (good - bad) / 2;
+            match self.attempt(&path[middle]) {
+                Ok(_) => good = middle,
+                Err(deeper) => (bad, failure) = (middle, deeper),
+            }
+        }
+        // Some nodes keep no place: the next larger one that does is named.
+        let places = path[..=bad].iter().rev().map(parse::span);
+        let span = places
+            .into_iter()
+            .find(|span| *span != Span::START)
+            .unwrap_or(around);
+        let culprit = &path[bad];
+        for part in parts(culprit) {
             if let Err(failure) = self.attempt(&part) {
                 return self.blame(&part, failure, span);
             }
         }
         let kind = match failure {
             Failure::Kind(kind) => kind,
-            Failure::Types => self.describe(ast, None),
-            Failure::Library(words) => self.describe(ast, Some(words)),
+            Failure::Types => self.describe(culprit, None),
+            Failure::Library(words) => {
+                self.describe(culprit, Some(words).filter(|w| presentable(w)))
+            }
         };
         ExprError::new(kind, span, self.text)
     }
@@ -239,6 +280,20 @@ impl<'a> Planner<'a> {
     }
 }
 
+/// Whether the library's words are for people: some are printed structures of its own.
+fn presentable(words: &str) -> bool {
+    ![
+        "ignature",
+        "Some(",
+        "::",
+        "{",
+        "feature flag",
+        "likely caused by a bug",
+    ]
+    .iter()
+    .any(|mark| words.contains(mark))
+}
+
 /// The type to suggest when two do not fit: the one that is not text.
 fn better_type(types: &[String]) -> &str {
     types
@@ -279,6 +334,34 @@ fn arguments(function: &ast::Function) -> Vec<&Ast> {
         },
     });
     args.collect()
+}
+
+/// A tree, its largest part, the largest part of that, and so on.
+fn path_of_largest(ast: &Ast) -> Vec<Ast> {
+    let mut path = vec![ast.clone()];
+    while let Some(largest) = path
+        .last()
+        .and_then(|last| parts(last).into_iter().max_by_key(size))
+    {
+        path.push(largest);
+    }
+    path
+}
+
+/// How many expressions a tree has.
+fn size(ast: &Ast) -> usize {
+    struct Counter(usize);
+    impl Visitor for Counter {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, _part: &Ast) -> ControlFlow<()> {
+            self.0 += 1;
+            ControlFlow::Continue(())
+        }
+    }
+    let mut counter = Counter(0);
+    let _: ControlFlow<()> = ast.visit(&mut counter);
+    counter.0
 }
 
 /// The expressions directly inside another, in the order of the text.

@@ -161,3 +161,34 @@ fn strange_characters_are_data_or_an_error_and_never_a_panic() {
         }
     }
 }
+
+/// Forms that would double with each level, or be tried again and again to find the mistake in them.
+#[test]
+fn deep_nesting_takes_no_exponential_time() {
+    let nested = |open: &str, inner: &str, close: &str, depth: usize| {
+        format!("{}{inner}{}", open.repeat(depth), close.repeat(depth))
+    };
+    let deep = compiled(&nested("coalesce(", "m", ", m)", 100));
+    assert_eq!(shown(&deep.evaluate(&batch()).unwrap()), ["1", "0", "NULL"]);
+    let deep = compiled(&nested("nvl(", "m", ", 7)", 100));
+    assert_eq!(shown(&deep.evaluate(&batch()).unwrap()), ["1", "0", "7"]);
+    let error = refused(&nested("(", "ok", " between false and true)", 30));
+    assert!(
+        error
+            .to_string()
+            .starts_with("a BETWEEN on the left of BETWEEN"),
+        "{error}"
+    );
+    let error = refused(&nested("true = all([", "ok", "])", 25));
+    assert!(
+        error
+            .to_string()
+            .starts_with("a comparison with ANY or ALL"),
+        "{error}"
+    );
+    let error = refused(&nested("coalesce(m, ", "line", ", m)", 60));
+    assert_eq!(
+        error.to_string(),
+        "function coalesce does not take (INT, VARCHAR, INT) at line 1, column 709"
+    );
+}
