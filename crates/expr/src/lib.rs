@@ -14,7 +14,7 @@
 //!   and the branches of CASE and COALESCE count only for the rows that need them.
 //! - **Checked.** Integer and decimal overflow, narrowing casts that do not fit, and integer
 //!   division by zero are errors that name the row, never wrapped values. Floating point follows
-//!   IEEE 754: `1.0e0 / 0` is infinity. `TRY_CAST` gives NULL where `CAST` fails.
+//!   IEEE 754: `1 / x` is infinite for a DOUBLE `x` of zero. `TRY_CAST` gives NULL where `CAST` fails.
 //! - **Typed.** Numbers widen to the common type of both sides (INT with BIGINT gives BIGINT,
 //!   integers with DECIMAL give DECIMAL, anything with DOUBLE gives DOUBLE). A literal with a
 //!   point, such as `0.1`, is an exact DECIMAL. Text and numbers are never compared with, nor added

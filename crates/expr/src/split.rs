@@ -43,7 +43,9 @@ pub(crate) fn bind(call: ScalarFunction) -> std::result::Result<ScalarFunction, 
             remedy: "Match at least one character, for example with + in place of *.".into(),
         });
     }
-    let func = Arc::new(ScalarUDF::new_from_impl(RegexpSplit::new(Some(regex))));
+    let func = Arc::new(ScalarUDF::new_from_impl(RegexpSplit::new(Some(
+        Splitter::new(regex),
+    ))));
     Ok(ScalarFunction::new_udf(func, call.args))
 }
 
@@ -64,19 +66,21 @@ static DOCUMENTATION: LazyLock<Documentation> = LazyLock::new(|| {
 #[derive(Debug)]
 struct RegexpSplit {
     signature: Signature,
-    regex: Option<Regex>,
+    splitter: Option<Splitter>,
 }
 
 impl RegexpSplit {
-    fn new(regex: Option<Regex>) -> Self {
+    fn new(splitter: Option<Splitter>) -> Self {
         Self {
             signature: Signature::string(2, Volatility::Immutable),
-            regex,
+            splitter,
         }
     }
 
     fn pattern(&self) -> Option<&str> {
-        self.regex.as_ref().map(Regex::as_str)
+        self.splitter
+            .as_ref()
+            .map(|splitter| splitter.regex.as_str())
     }
 }
 
@@ -111,13 +115,13 @@ impl ScalarUDFImpl for RegexpSplit {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let (Some(regex), Some(texts)) = (&self.regex, args.args.first()) else {
+        let (Some(splitter), Some(texts)) = (&self.splitter, args.args.first()) else {
             return exec_err!("{NAME} was not bound to its pattern");
         };
         match texts {
-            ColumnarValue::Array(texts) => Ok(ColumnarValue::Array(split(texts, regex)?)),
+            ColumnarValue::Array(texts) => Ok(ColumnarValue::Array(split(texts, splitter)?)),
             ColumnarValue::Scalar(text) => {
-                let pieces = split(&text.to_array()?, regex)?;
+                let pieces = split(&text.to_array()?, splitter)?;
                 Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(
                     &pieces, 0,
                 )?))
@@ -130,7 +134,7 @@ impl ScalarUDFImpl for RegexpSplit {
     }
 }
 
-fn split(texts: &ArrayRef, regex: &Regex) -> Result<ArrayRef> {
+fn split(texts: &ArrayRef, splitter: &Splitter) -> Result<ArrayRef> {
     let texts = cast(texts, &DataType::Utf8)?;
     let texts = texts.as_string::<i32>();
     // Pieces have no more bytes than the texts, so the offsets of the result cannot overflow
@@ -144,11 +148,138 @@ fn split(texts: &ArrayRef, regex: &Regex) -> Result<ArrayRef> {
         if texts.is_null(row) {
             pieces.append_null();
         } else {
-            regex
-                .split(texts.value(row))
-                .for_each(|piece| pieces.values().append_value(piece));
+            splitter.split(texts.value(row), |piece| {
+                pieces.values().append_value(piece)
+            });
             pieces.append(true);
         }
     }
     Ok(Arc::new(pieces.finish()))
+}
+
+/// A compiled pattern, and its fast form where it has one.
+#[derive(Debug)]
+struct Splitter {
+    regex: Regex,
+    /// Set when the pattern is one or more characters of a class, as word rules usually are.
+    class: Option<Class>,
+}
+
+/// A set of characters: a table for ASCII, the class alone as a pattern for the others.
+#[derive(Debug)]
+struct Class {
+    ascii: [bool; 128],
+    one: Regex,
+}
+
+impl Splitter {
+    fn new(regex: Regex) -> Self {
+        let class = class_of_runs(regex.as_str()).and_then(|class| {
+            let one = pattern::compile(class).ok()?;
+            let ascii =
+                std::array::from_fn(|byte| one.is_match(&char::from(byte as u8).to_string()));
+            Some(Class { ascii, one })
+        });
+        Self { regex, class }
+    }
+
+    fn split<'t>(&self, text: &'t str, mut piece: impl FnMut(&'t str)) {
+        let Some(class) = &self.class else {
+            self.regex.split(text).for_each(piece);
+            return;
+        };
+        let (mut start, mut at) = (0, 0);
+        while at < text.len() {
+            let (separates, width) = class.look(text, at);
+            if !separates {
+                at += width;
+                continue;
+            }
+            piece(&text[start..at]);
+            at += width;
+            while at < text.len() {
+                let (separates, width) = class.look(text, at);
+                if !separates {
+                    break;
+                }
+                at += width;
+            }
+            start = at;
+        }
+        piece(&text[start..]);
+    }
+}
+
+impl Class {
+    /// Whether the character at a byte index is of the class, and how many bytes it has.
+    fn look(&self, text: &str, at: usize) -> (bool, usize) {
+        let byte = text.as_bytes()[at];
+        match self.ascii.get(usize::from(byte)) {
+            Some(separates) => (*separates, 1),
+            None => {
+                let width = text[at..].chars().next().map_or(1, char::len_utf8);
+                (self.one.is_match(&text[at..at + width]), width)
+            }
+        }
+    }
+}
+
+/// The class of a pattern such as `[^a-z0-9]+` or `\s+`; other patterns have none.
+fn class_of_runs(pattern: &str) -> Option<&str> {
+    let class = pattern.strip_suffix('+')?;
+    let is_escape = matches!(class, "\\W" | "\\w" | "\\S" | "\\s" | "\\D" | "\\d");
+    let is_bracket = class
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .is_some_and(|inner| !inner.contains(['[', ']']));
+    (is_escape || is_bracket).then_some(class)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fast_form_splits_as_the_pattern_does() {
+        let patterns = [
+            "[^a-z0-9]+",
+            "[^\\w]+",
+            "[a&&b,]+",
+            "\\s+",
+            "\\W+",
+            "[ -]+",
+            "[^é]+",
+            "[\\^x]+",
+        ];
+        let alphabet = [
+            'a', 'b', 'Z', '7', ' ', '-', ',', '\t', 'é', 'ß', '\u{307}', '日', '^', 'x',
+        ];
+        let mut seed = 7u64;
+        for pattern in patterns {
+            let splitter = Splitter::new(pattern::compile(pattern).unwrap());
+            assert!(splitter.class.is_some(), "{pattern}");
+            for length in (0..40).cycle().take(2_000) {
+                let text: String = (0..length)
+                    .map(|_| {
+                        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        alphabet[(seed >> 33) as usize % alphabet.len()]
+                    })
+                    .collect();
+                let mut pieces = Vec::new();
+                splitter.split(&text, |piece| pieces.push(piece));
+                assert_eq!(
+                    pieces,
+                    splitter.regex.split(&text).collect::<Vec<_>>(),
+                    "{pattern}: {text:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn other_patterns_have_no_fast_form() {
+        for pattern in ["a+", "[a]b+", "[a][b]+", "[a]*", "(?i)[a]+", ", "] {
+            assert_eq!(class_of_runs(pattern), None, "{pattern}");
+        }
+    }
 }
