@@ -185,9 +185,8 @@ impl Coordinator {
                 retained,
             } => {
                 self.suspend(at, actions);
-                self.ids = ids;
                 self.settle(at, restored, retained, actions);
-                self.start(at, epoch, attempts);
+                self.start(at, epoch, attempts, ids);
             }
             Event::Suspended => self.suspend(at, actions),
             Event::TaskState {
@@ -210,35 +209,14 @@ impl Coordinator {
                     self.activities.insert(subtask, activity);
                 }
             }
-            Event::Request(id) => {
-                let request = Request {
-                    kind: CheckpointKind::Manual,
-                    id: Some(id),
-                };
-                self.enqueue(at, request, actions);
-            }
-            Event::IdsReserved(ids) => {
-                // An older block belongs to an epoch that was fenced since.
-                if self.is_reserving && ids.first >= self.ids.end {
-                    self.is_reserving = false;
-                    self.ids = ids;
-                }
-            }
+            Event::Request(id) => self.enqueue(at, Request::by_user(id), actions),
+            Event::IdsReserved(ids) => self.on_ids_reserved(ids),
             Event::IdsNotReserved { message } => self.on_ids_not_reserved(at, message, actions),
             Event::TriggerFailed {
                 epoch,
                 checkpoint,
                 message,
-            } => {
-                if self
-                    .pending
-                    .get(&checkpoint)
-                    .is_some_and(|p| p.epoch == epoch)
-                {
-                    let reason = FailureReason::TriggerFailure;
-                    self.abort(at, checkpoint, reason, message, None, actions);
-                }
-            }
+            } => self.on_trigger_failed(at, epoch, checkpoint, message, actions),
             Event::Acknowledge(ack) => self.on_acknowledge(at, *ack, actions),
             Event::Decline(decline) => self.on_decline(at, *decline, actions),
             Event::UploadStopped {
@@ -276,7 +254,14 @@ impl Coordinator {
         self.retention.proceed(at.now, oldest, actions);
     }
 
-    fn start(&mut self, at: Moment, epoch: Epoch, attempts: BTreeMap<SubtaskId, Attempt>) {
+    fn start(
+        &mut self,
+        at: Moment,
+        epoch: Epoch,
+        attempts: BTreeMap<SubtaskId, Attempt>,
+        ids: CheckpointIds,
+    ) {
+        self.ids = ids;
         let task = |attempt| Task {
             attempt,
             state: ExecutionState::Deploying,
@@ -331,11 +316,7 @@ impl Coordinator {
         let steps = u32::try_from(missed + 1).unwrap_or(u32::MAX);
         let next = planned + interval.saturating_mul(steps);
         run.next_periodic = Some(next.max(at.now + Duration::from_nanos(1)));
-        let request = Request {
-            kind: CheckpointKind::Periodic,
-            id: None,
-        };
-        self.enqueue(at, request, actions);
+        self.enqueue(at, Request::of(CheckpointKind::Periodic), actions);
     }
 
     /// A bounded job does not wait for the interval to end (B5.7).
@@ -345,11 +326,7 @@ impl Coordinator {
             .as_ref()
             .is_some_and(|run| run.retry_final_at <= at.now && self.wants_final(run));
         if wanted {
-            let request = Request {
-                kind: CheckpointKind::Final,
-                id: None,
-            };
-            self.enqueue(at, request, actions);
+            self.enqueue(at, Request::of(CheckpointKind::Final), actions);
         }
     }
 

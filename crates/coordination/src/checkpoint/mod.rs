@@ -12,6 +12,7 @@
 
 mod abort;
 mod acknowledge;
+mod complete;
 mod coordinator;
 mod failures;
 mod history;
@@ -39,7 +40,7 @@ pub use history::{
 pub use messages::{
     Acknowledgement, Action, Decline, Deletion, Event, Origin, RequestFailure, RetainedCheckpoint,
 };
-pub use notice::{Level, Notice, TaskName};
+pub use notice::{Level, Notice, TaskMessage, TaskName, TaskNotice};
 pub use policy::{CheckpointPolicy, IntervalRaised, PolicyError, TriggerWhen};
 pub use queue::RequestId;
 pub use reason::{DeclineReason, FailureReason};

@@ -38,6 +38,99 @@ impl fmt::Display for TaskName {
     }
 }
 
+/// A line about a message of a task.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TaskNotice {
+    /// The checkpoint it is about.
+    pub checkpoint: CheckpointId,
+    /// Which task sent it.
+    pub task: TaskName,
+    /// Of which job.
+    pub job: JobId,
+    /// From where.
+    pub from: Origin,
+    /// What it was.
+    pub what: TaskMessage,
+}
+
+/// What a task said, as the coordinator took it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TaskMessage {
+    /// It declined.
+    Declined {
+        /// Why.
+        message: String,
+    },
+    /// It acknowledged a checkpoint that is over.
+    Late,
+    /// It acknowledged a checkpoint that nobody remembers.
+    UnknownCheckpoint,
+    /// It is not part of the checkpoint.
+    UnknownTask,
+    /// It is of an epoch that was fenced.
+    Stale {
+        /// Its epoch.
+        epoch: Epoch,
+        /// The job's.
+        current: Option<Epoch>,
+    },
+}
+
+impl TaskNotice {
+    fn level(&self) -> Level {
+        match self.what {
+            TaskMessage::UnknownCheckpoint => Level::Debug,
+            TaskMessage::Declined { .. } => Level::Info,
+            TaskMessage::Late | TaskMessage::UnknownTask | TaskMessage::Stale { .. } => Level::Warn,
+        }
+    }
+}
+
+impl fmt::Display for TaskNotice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            checkpoint,
+            task,
+            job,
+            from: Origin { taskmanager, host },
+            what,
+        } = self;
+        match what {
+            TaskMessage::Declined { .. } => write!(
+                f,
+                "Decline checkpoint {checkpoint} by task {task} of job {job} at {taskmanager} @ \
+                 {host}."
+            ),
+            TaskMessage::Late => write!(
+                f,
+                "Received late message for now expired checkpoint attempt {checkpoint} from task \
+                 {task} of job {job} at {taskmanager} @ {host}."
+            ),
+            TaskMessage::UnknownCheckpoint => write!(
+                f,
+                "Received message for an unknown checkpoint {checkpoint} from task {task} of job \
+                 {job} at {taskmanager} @ {host}."
+            ),
+            TaskMessage::UnknownTask => write!(
+                f,
+                "Could not acknowledge the checkpoint {checkpoint} for the task {task} of job \
+                 {job} at {taskmanager} @ {host}, because it is not part of the checkpoint."
+            ),
+            TaskMessage::Stale { epoch, current } => {
+                write!(
+                    f,
+                    "Refused acknowledgement of checkpoint {checkpoint} from task {task} of job \
+                     {job} at {taskmanager} @ {host}: it is of epoch {epoch}, "
+                )?;
+                match current {
+                    Some(current) => write!(f, "the job is in epoch {current}."),
+                    None => f.write_str("and the job is not running."),
+                }
+            }
+        }
+    }
+}
+
 /// One line; its `Display` is the message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notice {
@@ -61,65 +154,14 @@ pub enum Notice {
         /// The reason in one word.
         reason: FailureReason,
     },
-    /// A task declined.
-    Declined {
-        /// Which checkpoint.
-        checkpoint: CheckpointId,
-        /// Which task.
-        task: TaskName,
-        /// Of which job.
-        job: JobId,
-        /// From where.
-        from: Origin,
-        /// Why.
-        message: String,
-    },
+    /// A task said something about a checkpoint.
+    Task(TaskNotice),
     /// The timeout passed.
     Expired {
         /// Which checkpoint.
         checkpoint: CheckpointId,
         /// Of which job.
         job: JobId,
-    },
-    /// An acknowledgement of a checkpoint that is over.
-    Late {
-        /// Which checkpoint.
-        checkpoint: CheckpointId,
-        /// Which task.
-        task: TaskName,
-        /// Of which job.
-        job: JobId,
-        /// From where.
-        from: Origin,
-    },
-    /// An acknowledgement of a checkpoint that nobody remembers.
-    UnknownCheckpoint {
-        /// Which checkpoint.
-        checkpoint: CheckpointId,
-        /// Which task.
-        task: TaskName,
-        /// Of which job.
-        job: JobId,
-    },
-    /// An acknowledgement of a task that is not part of the checkpoint.
-    UnknownTask {
-        /// Which checkpoint.
-        checkpoint: CheckpointId,
-        /// Which task.
-        task: TaskName,
-        /// Of which job.
-        job: JobId,
-    },
-    /// A message of an epoch that was fenced.
-    Stale {
-        /// Which checkpoint.
-        checkpoint: CheckpointId,
-        /// Which task.
-        task: TaskName,
-        /// Its epoch.
-        epoch: Epoch,
-        /// The job's.
-        current: Option<Epoch>,
     },
     /// A message for another job.
     WrongJob {
@@ -171,17 +213,12 @@ impl Notice {
     /// How much it matters.
     pub fn level(&self) -> Level {
         match self {
-            Self::UnknownCheckpoint { .. } => Level::Debug,
+            Self::Task(notice) => notice.level(),
             Self::Triggering { .. }
             | Self::NotTriggered { .. }
-            | Self::Declined { .. }
             | Self::Expired { .. }
             | Self::Completed { .. } => Level::Info,
-            Self::Late { .. }
-            | Self::UnknownTask { .. }
-            | Self::Stale { .. }
-            | Self::Failed { .. }
-            | Self::OutcomeUnknown { .. } => Level::Warn,
+            Self::Failed { .. } | Self::OutcomeUnknown { .. } => Level::Warn,
             Self::WrongJob { .. } => Level::Error,
         }
     }
@@ -204,66 +241,11 @@ impl fmt::Display for Notice {
                 f,
                 "Failed to trigger checkpoint for job {job} since {cause} Failure reason: {reason}"
             ),
-            Self::Declined {
-                checkpoint,
-                task,
-                job,
-                from,
-                ..
-            } => write!(
-                f,
-                "Decline checkpoint {checkpoint} by task {task} of job {job} at {} @ {}.",
-                from.taskmanager, from.host
-            ),
+            Self::Task(notice) => fmt::Display::fmt(notice, f),
             Self::Expired { checkpoint, job } => write!(
                 f,
                 "Checkpoint {checkpoint} of job {job} expired before completing."
             ),
-            Self::Late {
-                checkpoint,
-                task,
-                job,
-                from,
-            } => write!(
-                f,
-                "Received late message for now expired checkpoint attempt {checkpoint} from task \
-                 {task} of job {job} at {} @ {}.",
-                from.taskmanager, from.host
-            ),
-            Self::UnknownCheckpoint {
-                checkpoint,
-                task,
-                job,
-            } => write!(
-                f,
-                "Received message for an unknown checkpoint {checkpoint} from task {task} of job \
-                 {job}."
-            ),
-            Self::UnknownTask {
-                checkpoint,
-                task,
-                job,
-            } => write!(
-                f,
-                "Could not acknowledge the checkpoint {checkpoint} for the task {task} of job \
-                 {job}, because it is not part of the checkpoint."
-            ),
-            Self::Stale {
-                checkpoint,
-                task,
-                epoch,
-                current,
-            } => {
-                write!(
-                    f,
-                    "Refused acknowledgement of checkpoint {checkpoint} from task {task}: it is \
-                     of epoch {epoch}, "
-                )?;
-                match current {
-                    Some(current) => write!(f, "the job is in epoch {current}."),
-                    None => f.write_str("and the job is not running."),
-                }
-            }
             Self::WrongJob { found, job } => {
                 write!(
                     f,

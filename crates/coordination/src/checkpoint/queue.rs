@@ -19,6 +19,20 @@ pub(super) struct Request {
     pub(super) id: Option<RequestId>,
 }
 
+impl Request {
+    /// Nobody waits for it.
+    pub(super) const fn of(kind: CheckpointKind) -> Self {
+        Self { kind, id: None }
+    }
+
+    pub(super) const fn by_user(id: RequestId) -> Self {
+        Self {
+            kind: CheckpointKind::Manual,
+            id: Some(id),
+        }
+    }
+}
+
 /// Non-periodic before periodic, then older before newer.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Queue {
@@ -69,16 +83,10 @@ mod tests {
     use super::*;
 
     fn manual(id: u64) -> Request {
-        Request {
-            kind: CheckpointKind::Manual,
-            id: Some(RequestId(id)),
-        }
+        Request::by_user(RequestId(id))
     }
 
-    const PERIODIC: Request = Request {
-        kind: CheckpointKind::Periodic,
-        id: None,
-    };
+    const PERIODIC: Request = Request::of(CheckpointKind::Periodic);
 
     #[test]
     fn a_user_goes_before_the_timer_and_the_older_before_the_newer() {

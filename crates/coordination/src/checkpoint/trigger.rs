@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use millstream_types::{CheckpointId, SubtaskId};
+use millstream_types::{CheckpointId, Epoch, SubtaskId};
 
 use super::CheckpointKind;
 use super::coordinator::{Coordinator, Pending, Phase};
@@ -12,6 +12,7 @@ use super::notice::Notice;
 use super::plan::{Plan, PlanError};
 use super::queue::Request;
 use super::reason::FailureReason;
+use crate::chain::CheckpointIds;
 use crate::moment::Moment;
 
 impl Coordinator {
@@ -179,6 +180,34 @@ impl Coordinator {
         });
         self.pending.insert(id, pending);
         self.complete_if_acknowledged(at, id, actions);
+    }
+
+    pub(super) fn on_ids_reserved(&mut self, ids: CheckpointIds) {
+        // An older block belongs to an epoch that was fenced since.
+        if self.is_reserving && ids.first >= self.ids.end {
+            self.is_reserving = false;
+            self.ids = ids;
+        }
+    }
+
+    pub(super) fn on_trigger_failed(
+        &mut self,
+        at: Moment,
+        epoch: Epoch,
+        id: CheckpointId,
+        message: String,
+        actions: &mut Vec<Action>,
+    ) {
+        if self.pending.get(&id).is_some_and(|p| p.epoch == epoch) {
+            self.abort(
+                at,
+                id,
+                FailureReason::TriggerFailure,
+                message,
+                None,
+                actions,
+            );
+        }
     }
 
     pub(super) fn on_ids_not_reserved(

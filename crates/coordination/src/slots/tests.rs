@@ -1,4 +1,9 @@
+use std::time::Duration;
+
+use millstream_types::{Epoch, JobId, MonoTime};
+
 use super::*;
+use crate::failure::FailureKind;
 use crate::topology::Connection;
 use crate::topology::testing::{source_and_sink, vertex};
 

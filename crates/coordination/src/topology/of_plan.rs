@@ -36,3 +36,68 @@ impl Topology {
         Self::new(vertices.collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::datatypes::Schema;
+    use millstream_graph::{Edge, OperatorId, OperatorKind, OperatorNode, OutputPort};
+    use millstream_types::{MaxParallelism, OperatorUid, SubtaskId, VertexId};
+
+    use super::*;
+
+    fn node(uid: &str, chain_with_input: bool) -> OperatorNode {
+        OperatorNode {
+            uid: OperatorUid::new(uid).unwrap(),
+            uid_generated: false,
+            name: uid.to_owned(),
+            kind: OperatorKind::Union,
+            parallelism: 2,
+            max_parallelism: MaxParallelism::derived(2),
+            max_parallelism_explicit: false,
+            slot_sharing_group: "default".to_owned(),
+            chain_with_input,
+            schema: Arc::new(Schema::empty()),
+        }
+    }
+
+    #[test]
+    fn chains_become_vertices_with_all_their_operators_and_forward_edges_are_pointwise() {
+        let edge = |from, to, partitioning| Edge {
+            from: OperatorId(from),
+            port: OutputPort::Main,
+            to: OperatorId(to),
+            input: 0,
+            partitioning,
+        };
+        let graph = JobGraph {
+            name: "test".to_owned(),
+            operators: vec![
+                node("a", true),
+                node("b", true),
+                node("c", false),
+                node("d", true),
+            ],
+            edges: vec![
+                edge(0, 1, Partitioning::Forward),
+                edge(1, 2, Partitioning::Forward),
+                edge(2, 3, Partitioning::Broadcast),
+            ],
+            settings: Vec::new(),
+        };
+        let topology = Topology::of_plan(&graph, &Plan::new(&graph, true)).unwrap();
+        let uids: Vec<Vec<&str>> = topology
+            .vertices()
+            .iter()
+            .map(|vertex| vertex.operators.iter().map(OperatorUid::as_str).collect())
+            .collect();
+        assert_eq!(uids, [vec!["a", "b"], vec!["c"], vec!["d"]]);
+        let upstream = |vertex| {
+            topology
+                .upstream_of(SubtaskId::new(VertexId(vertex), 1))
+                .len()
+        };
+        assert_eq!((upstream(0), upstream(1), upstream(2)), (0, 1, 2));
+    }
+}
