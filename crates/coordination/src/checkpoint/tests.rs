@@ -19,6 +19,7 @@ use crate::topology::testing::source_and_sink;
 mod completion;
 mod failure;
 mod finishing;
+mod random;
 mod restart;
 #[cfg(feature = "sabotage")]
 mod sabotage;
@@ -186,7 +187,17 @@ impl Script {
     }
 
     pub(super) fn ack_of(&self, subtask: SubtaskId, checkpoint: u64) -> Acknowledgement {
-        let (epoch, attempt) = self.current();
+        self.ack_of_epoch(self.epoch, subtask, checkpoint)
+    }
+
+    /// Of a task of that epoch; its objects carry the epoch in their names (fence F9).
+    pub(super) fn ack_of_epoch(
+        &self,
+        epoch: u64,
+        subtask: SubtaskId,
+        checkpoint: u64,
+    ) -> Acknowledgement {
+        let (epoch, attempt) = (Epoch(epoch), Attempt(self.epoch as u32 - 1));
         let state = OperatorSubtaskState {
             operator: vec![StateHandle::Object {
                 name: private(checkpoint, epoch.0, subtask),

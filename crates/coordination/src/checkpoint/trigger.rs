@@ -198,7 +198,10 @@ impl Coordinator {
         message: String,
         actions: &mut Vec<Action>,
     ) {
-        if self.pending.get(&id).is_some_and(|p| p.epoch == epoch) {
+        // Late where every task acknowledged: it was told by other means, and its entry may be on
+        // the chain.
+        let is_collecting = |p: &Pending| p.epoch == epoch && matches!(p.phase, Phase::Collecting);
+        if self.pending.get(&id).is_some_and(is_collecting) {
             self.abort(
                 at,
                 id,

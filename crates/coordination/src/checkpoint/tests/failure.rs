@@ -185,6 +185,23 @@ fn a_trigger_that_does_not_arrive_aborts_without_counting() {
 }
 
 #[test]
+fn a_failed_trigger_that_is_known_after_every_task_acknowledged_is_late() {
+    let mut script = Script::running(tolerating(0, 1000), 0);
+    script.appends = false;
+    script.ack_all(1_000, 1);
+    let failed = Event::TriggerFailed {
+        epoch: Epoch(1),
+        checkpoint: CheckpointId(1),
+        message: "connection reset".into(),
+    };
+    assert_eq!(script.at(2_000, failed), []);
+    let appended = Event::Appended {
+        checkpoint: CheckpointId(1),
+    };
+    assert_eq!(kinds(&script.at(3_000, appended)), ["completed"]);
+}
+
+#[test]
 fn declines_that_are_late_repeated_or_of_nobody_change_nothing() {
     let mut script = Script::running(tolerating(0, 1000), 0);
     script.ack(1_000, SINK, 1);
