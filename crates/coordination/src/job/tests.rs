@@ -16,6 +16,7 @@ use crate::topology::testing::source_and_sink;
 
 mod failover;
 mod life;
+mod random;
 
 /// A job of `source (1/p)` .. -> `sink (1/p)` .., with a shell that answers what has one answer:
 /// claims and slots at once, cancellation only when told.
