@@ -96,7 +96,8 @@ impl RocksMemory {
     pub(crate) fn options(&self) -> Options {
         let mut table = BlockBasedOptions::default();
         table.set_block_cache(&self.cache);
-        table.set_block_size(16 << 10);
+        // State is read a key at a time: a block is decompressed for one value of it.
+        table.set_block_size(8 << 10);
         table.set_bloom_filter(10.0, false);
         // Indexes and filters are in the cache, and so in the budget, before any block of data.
         table.set_cache_index_and_filter_blocks(true);

@@ -293,6 +293,48 @@ fn sealed_nonsense_is_refused_for_what_is_wrong_with_it() {
     );
 }
 
+/// Changes one byte of the first data block and gives it a valid checksum again.
+fn resealed(position: usize, byte: u8) -> Vec<u8> {
+    let mut file = write(&header(0, 9), &small());
+    let word = |at: usize, file: &[u8]| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+    let seed = block::Seed::of_header(word(PREAMBLE_BYTES + 8, &file));
+    let start = PREAMBLE_BYTES + 12 + word(PREAMBLE_BYTES + 4, &file) as usize;
+    let end = start + 12 + word(start + 4, &file) as usize;
+    file[start + 12 + position] = byte;
+    block::seal(
+        &mut file[start..end],
+        block::BlockKind::Data,
+        seed,
+        start as u64,
+    );
+    file
+}
+
+#[test]
+fn a_block_that_contradicts_itself_is_refused_though_its_checksum_is_right() {
+    // group u16, count u32, then (0, 9, key, 2, value), (7, 1, "z", 3, value), ...
+    assert!(
+        read(&resealed(20, 7), None).is_ok(),
+        "the byte that is there already"
+    );
+    for (position, byte, what) in [
+        (0, 3, "another key group than the index says"),
+        (2, 4, "more entries than the index says"),
+        (2, 2, "bytes behind its entries"),
+        (7, 8, "not one of its key group"),
+        (9, 3, "not one of its key group"),
+        (20, 10, "shares more than the key before it has"),
+        (21, 0x7f, "ends within an entry"),
+        (22, b'a', "keys are out of order"),
+        (25, 2, "schema that the header does not list"),
+    ] {
+        let error = read(&resealed(position, byte), None)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(what), "{position}: {error}");
+    }
+}
+
 #[test]
 #[should_panic(expected = "entries come in key order")]
 fn a_writer_insists_on_key_order() {

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use millstream_types::MaxParallelism;
 use proptest::prelude::*;
@@ -12,6 +13,8 @@ use crate::{KeyParts, ScanRange, SchemaIndex, StateId};
 struct MapBase {
     entries: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
     is_broken: std::sync::atomic::AtomicBool,
+    /// The next write says here that it was called, and waits to be let through.
+    gate: Mutex<Option<(Sender<()>, Receiver<()>)>>,
 }
 
 impl Base for MapBase {
@@ -58,6 +61,12 @@ impl Base for MapBase {
                 disposition: millstream_types::Disposition::FailTask,
                 source: "broken".into(),
             });
+        }
+        let gate = self.gate.lock().unwrap().take();
+        if let Some((called, go)) = gate {
+            called.send(()).unwrap();
+            // A test that panics drops the other end, and lets the write through.
+            let _ = go.recv();
         }
         let mut entries = self.entries.lock().unwrap();
         for (index, key) in keys.iter().enumerate() {
@@ -152,6 +161,42 @@ fn nothing_written_after_the_freeze_is_in_the_base_when_the_snapshot_looks_at_it
         [1, 2, 3].map(|name| get(&mut layers, name)),
         [Some(11), None, Some(30)]
     );
+}
+
+#[test]
+fn while_another_thread_drains_the_task_reads_everything_and_cannot_overtake_it() {
+    let mut layers = layers(1_000);
+    put(&mut layers, 1, Some(10)).unwrap();
+    put(&mut layers, 2, Some(20)).unwrap();
+    let freeze = layers.freeze(CheckpointId(1)).unwrap();
+    let ((called, is_called), (go, may_go)) = (channel(), channel());
+    *layers.base().gate.lock().unwrap() = Some((called, may_go));
+    let seen = std::thread::scope(|scope| {
+        let go = go;
+        let values = |base: &Arc<MapBase>| {
+            base.entries
+                .lock()
+                .unwrap()
+                .values()
+                .cloned()
+                .collect::<Vec<_>>()
+        };
+        let snapshot = scope.spawn(move || freeze.drain_and_lift(|base| Ok(values(base))));
+        is_called.recv().unwrap();
+        // The drain has begun and the base has none of it.
+        assert_eq!(base_len(&layers), 0);
+        assert_eq!(layers.usage().frozen_for, Some(CheckpointId(1)));
+        put(&mut layers, 1, Some(11)).unwrap();
+        assert_eq!(scan_all(&mut layers, 1), [(1, 11), (2, 20)]);
+        let full = (3..=255).find_map(|name| put(&mut layers, name, Some(name)).err());
+        assert!(matches!(full, Some(StateError::Full { .. })));
+        drop(go);
+        snapshot.join().unwrap().unwrap()
+    });
+    assert_eq!(seen, [vec![0, 10], vec![0, 20]]);
+    assert_eq!(layers.usage().frozen_for, None);
+    put(&mut layers, 2, None).unwrap();
+    assert_eq!([1, 2].map(|name| get(&mut layers, name)), [Some(11), None]);
 }
 
 #[test]

@@ -102,6 +102,18 @@ fn updates_of_growing_length_leave_no_more_garbage_than_data() {
 }
 
 #[test]
+fn values_that_shrink_give_their_memory_back() {
+    let mut map = map_of(1);
+    let names: Vec<_> = (0..200u8).map(|name| key(0, &[name], b"")).collect();
+    names
+        .iter()
+        .for_each(|key| put(&mut map, key, Some(&[7; 5_000])));
+    names.iter().for_each(|key| put(&mut map, key, Some(&[7])));
+    assert!(map.bytes() < 200 * 2_500, "{}", map.bytes());
+    check_bytes(&map);
+}
+
+#[test]
 fn the_entries_of_one_key_stay_together_even_where_they_fill_many_shards() {
     let mut map = map_of(1);
     for i in 0..5_000u32 {

@@ -253,6 +253,29 @@ fn a_schema_the_job_cannot_read_is_refused_and_a_readable_one_is_kept_apart() {
     assert_ne!(values.get(0).unwrap().schema, current);
 }
 
+#[test]
+fn parts_that_number_their_schemas_differently_are_brought_together() {
+    let with = |index, schema, readable: &[&str]| {
+        let range = KeyGroupRange::of_subtask(index, 2, max());
+        let mut backend = backend_with(vec![descriptor(schema, readable)], range);
+        count(&mut backend, &WORDS);
+        snapshot(&mut backend, 1)
+    };
+    // Both schemas have index 0 where they were the only one.
+    let files = [with(0, "u64/1", &[]), with(1, "u64/2", &[])];
+    let all = KeyGroupRange::all(max());
+    let mut new = backend_with(vec![descriptor("u64/2", &["u64/1"])], all);
+    restore(&mut new, &[&files[0], &files[1]], RestorePolicy::RequireAll).unwrap();
+    let mut scan = Scan::new(ScanRange::state(COUNT, all));
+    let mut page = ScanPage::new();
+    new.scan(&mut scan, 100, &mut page).unwrap();
+    assert_eq!(page.len(), 6);
+    for (parts, value) in page.iter() {
+        let written_with = if parts.group.0 < 64 { "u64/1" } else { "u64/2" };
+        assert_eq!(new.table().schema_version(COUNT, value), Some(written_with));
+    }
+}
+
 // Proves F143 for this backend.
 #[test]
 fn a_state_that_is_gone_is_refused_or_dropped_and_listed() {
