@@ -56,8 +56,8 @@ pub enum Event {
         /// Why, where it failed.
         failure: Option<FailureInfo>,
     },
-    /// A taskmanager is gone, or about to go ([`FailureKind::TaskmanagerLeaving`]
-    /// (crate::failure::FailureKind::TaskmanagerLeaving)), with every task on it.
+    /// A taskmanager is gone with every task on it; or about to go, where the failure's kind is
+    /// `TaskmanagerLeaving`.
     TaskmanagerLost {
         /// Which.
         taskmanager: TaskmanagerId,
