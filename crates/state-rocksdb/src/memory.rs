@@ -119,6 +119,7 @@ impl RocksMemory {
         options.set_max_open_files(1024);
         options.set_log_level(LogLevel::Warn);
         options.set_keep_log_file_num(1);
+        options.set_manifest_preallocation_size(64 << 10);
         options.set_stats_dump_period_sec(0);
         options.set_stats_persist_period_sec(0);
         options

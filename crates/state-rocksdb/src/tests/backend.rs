@@ -1,12 +1,14 @@
 //! What only a backend with a database below it can get wrong.
 
+use std::os::unix::fs::FileExt;
+
 use super::{VALUES, Write, max, rocks, small_memory, table};
 use crate::{RocksBackend, StateDirectory};
 use millstream_state::{
     KeyedStateBackend, RestorePolicy, SnapshotSink, SnapshotSource, SnapshotWork, StateError,
     StateKeys, ValueBuffer,
 };
-use millstream_types::{CheckpointId, KeyGroupRange, MaxParallelism};
+use millstream_types::{CheckpointId, Checksum, Disposition, KeyGroupRange, MaxParallelism};
 
 fn write(name: u8, value: &[u8]) -> Write {
     Write {
@@ -156,6 +158,43 @@ fn a_damaged_snapshot_is_refused_before_any_of_it_is_in_the_database() {
         .unwrap_err();
     assert!(matches!(error, StateError::Corrupt { .. }), "{error}");
     assert!((0..=255).all(|name| get(&mut other, name).is_none()));
+}
+
+#[test]
+fn a_damaged_database_file_is_an_error_with_a_remedy_and_never_a_value() {
+    let root = tempfile::tempdir().unwrap();
+    let mut backend = rocks(root.path(), "a", KeyGroupRange::all(max()));
+    for name in 0..=255u8 {
+        // Bytes that do not compress, so that the damage hits a value.
+        let value: Vec<u8> = (0..20)
+            .flat_map(|i| Checksum::of(&[name, i]).0.to_le_bytes())
+            .collect();
+        put(&mut backend, name, &value).unwrap();
+    }
+    let mut file = Vec::new();
+    let work = backend.snapshot(CheckpointId(1)).unwrap();
+    work.run(&mut file).unwrap();
+    let mut restored = restored(root.path(), &file);
+    let tables = std::fs::read_dir(root.path().join("restored/db")).unwrap();
+    let is_table = |path: &std::path::PathBuf| path.extension().is_some_and(|e| e == "sst");
+    let tables: Vec<_> = tables
+        .map(|entry| entry.unwrap().path())
+        .filter(is_table)
+        .collect();
+    assert_eq!(tables.len(), 1);
+    let table = std::fs::File::options()
+        .write(true)
+        .open(&tables[0])
+        .unwrap();
+    // Its first and last block are in the cache since the file was taken over.
+    let middle = table.metadata().unwrap().len() / 2;
+    table.write_all_at(&[0xa5; 64], middle).unwrap();
+    let (mut keys, mut values) = (StateKeys::new(), ValueBuffer::new());
+    (0..=255).for_each(|name| write(name, b"").push_key(&mut keys));
+    let error = restored.get(&keys, &mut values).unwrap_err();
+    assert!(error.to_string().contains("restored/db"), "{error}");
+    assert!(error.remedy().contains("restored from its last checkpoint"));
+    assert_eq!(error.disposition(), Disposition::FailTask);
 }
 
 // Proves F137 for this backend.
