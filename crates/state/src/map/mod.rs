@@ -172,7 +172,7 @@ impl ShardedMap {
         self.bytes = self.bytes + shard.bytes() - before;
         if shard.wants_split() {
             let before = group.bytes_of(node);
-            let new = group.split(node);
+            let new = group.split(node, hash.route);
             let after = group.bytes_of(node) + new.map_or(0, |new| group.bytes_of(new));
             self.bytes = self.bytes + after - before;
         }
@@ -198,9 +198,9 @@ impl Group {
         0
     }
 
-    /// Splits a shard by the next bit of the route; returns the new one. If all entries fall on
+    /// Splits the shard of this route by the route's next bit; returns the new one. If all entries fall on
     /// one side, as those of one key do, the shard stays whole until it has doubled.
-    fn split(&mut self, index: usize) -> Option<usize> {
+    fn split(&mut self, index: usize, route: u64) -> Option<usize> {
         let bit = self.nodes[index].depth;
         let shard = Arc::make_mut(&mut self.nodes[index].shard);
         let halves = if bit < DEPTH_MAX {
@@ -217,10 +217,11 @@ impl Group {
             self.depth += 1;
         }
         let new = self.nodes.len();
-        for (pattern, node) in self.directory.iter_mut().enumerate() {
-            if *node as usize == index && pattern >> bit & 1 == 1 {
-                *node = new as u32;
-            }
+        // The places of the shard's entries that have the bit set: every 2^(bit + 1)th.
+        let low_bits = route & ((1u64 << bit) - 1);
+        let first = (low_bits | 1 << bit) as usize;
+        for place in self.directory[first..].iter_mut().step_by(2 << bit) {
+            *place = new as u32;
         }
         let depth = bit + 1;
         self.nodes[index] = Node {
