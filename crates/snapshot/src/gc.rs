@@ -1,0 +1,106 @@
+//! Deleting what a job's owner decided against.
+//!
+//! Invariants: only names that were made for this purpose are deleted, by list, never by folder;
+//! whoever calls has re-read its claim as tip, and knows that the uploader stopped or waited 60 s
+//! (fence F10); shared objects are not deleted here. In doubt, leak: a sweep finds it later.
+
+use std::collections::BTreeSet;
+
+use millstream_coordination::chain::EntryNumber;
+use millstream_coordination::checkpoint::Deletion;
+use millstream_types::{CheckpointId, Epoch, ObjectName};
+
+use crate::error::StoreError;
+use crate::names::{self, Named};
+use crate::store::Store;
+
+/// Names listed, and so deleted, by one request.
+const PAGE: usize = 1_000;
+
+/// What a deletion did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Deleted {
+    /// Objects that are gone now.
+    pub n_objects: u64,
+    /// Names that were asked for and are no checkpoint's: left alone.
+    pub kept: Vec<ObjectName>,
+}
+
+/// Deletes the objects of one checkpoint in the directory of its job. Metadata goes last: as long
+/// as it is there, what is left can be found. What is left half done is finished by the same call
+/// made again.
+pub async fn delete_checkpoint(
+    job_store: &Store,
+    deletion: &Deletion,
+) -> Result<Deleted, StoreError> {
+    let (mut state, mut metadata, mut kept) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    let mut sort = |name: ObjectName| match names::parse(&name) {
+        Some(Named::Private(_) | Named::Shared(_)) => drop(state.insert(name)),
+        Some(Named::Metadata(_)) => drop(metadata.insert(name)),
+        Some(Named::Job | Named::Result | Named::Chain(_)) | None => kept.push(name),
+    };
+    deletion.objects.iter().cloned().for_each(&mut sort);
+    if deletion.sweep {
+        let found = in_directories(job_store, deletion.checkpoint, deletion.epoch).await?;
+        found.into_iter().for_each(&mut sort);
+    }
+    let in_order: Vec<ObjectName> = state.into_iter().chain(metadata).collect();
+    job_store.delete(&in_order).await?;
+    Ok(Deleted {
+        n_objects: in_order.len() as u64,
+        kept,
+    })
+}
+
+/// All objects of the tries of one epoch at one checkpoint, whatever their nonces: those that
+/// nobody told of too.
+async fn in_directories(
+    job_store: &Store,
+    checkpoint: CheckpointId,
+    epoch: Epoch,
+) -> Result<Vec<ObjectName>, StoreError> {
+    let folder = format!("chk-{checkpoint}");
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let page = job_store.list(&folder, after.as_ref(), PAGE).await?;
+        let ours = page.names.iter().filter(|name| match names::parse(name) {
+            Some(Named::Private(dir) | Named::Metadata(dir)) => dir.epoch == epoch,
+            Some(_) | None => false,
+        });
+        found.extend(ours.cloned());
+        after = page.next;
+        if after.is_none() {
+            return Ok(found);
+        }
+    }
+}
+
+/// Deletes the chain entries below a BOUNDARY that is known to be durable. What is left half done
+/// is finished by the next call.
+pub async fn prune_chain(job_store: &Store, boundary: EntryNumber) -> Result<u64, StoreError> {
+    let mut n_deleted = 0;
+    let mut after = None;
+    loop {
+        let page = job_store
+            .list(names::CHAIN_FOLDER, after.as_ref(), PAGE)
+            .await?;
+        let below: Vec<ObjectName> = page
+            .names
+            .iter()
+            .filter(|name| match names::parse(name) {
+                Some(Named::Chain(number)) => number < boundary.0,
+                Some(_) | None => false,
+            })
+            .cloned()
+            .collect();
+        job_store.delete(&below).await?;
+        n_deleted += below.len() as u64;
+        after = page.next;
+        if after.is_none() {
+            return Ok(n_deleted);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
