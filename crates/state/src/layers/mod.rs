@@ -11,6 +11,7 @@
 //! for what it brings: what goes in pays for what goes out, and no put stops for a whole map.
 //! A freeze that is dropped unlifted leaves its map readable, and the next access drains it.
 
+mod drain;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use millstream_types::{CheckpointId, KeyGroup, KeyGroupRange};
+
+use drain::{Drain, drain};
 
 use crate::map::{Known, SortedEntries};
 use crate::{Scan, ScanPage, ShardedMap, StateError, StateKeys, StateUsage, ValueBuffer};
@@ -40,9 +43,6 @@ pub trait Base: Send + Sync {
     /// Writes entries, given in key order, and deletes where there is no value; all or nothing.
     fn write(&self, keys: &StateKeys, values: &ValueBuffer) -> Result<(), StateError>;
 }
-
-/// Bytes of one batch written to the base.
-const DRAIN_BYTES: usize = 1 << 20;
 
 const DRAINING: u8 = 0;
 const LIFTED: u8 = 1;
@@ -322,57 +322,6 @@ impl<B: Base> Freeze<B> {
         let seen = view(&self.base)?;
         self.phase.0.store(LIFTED, Ordering::Release);
         Ok(seen)
-    }
-}
-
-/// Writes a map into the base in key order. Doing it twice is the same as doing it once.
-fn drain(base: &impl Base, map: &ShardedMap) -> Result<(), StateError> {
-    let mut drain = Drain::new(base);
-    // Cloned to be given up group by group; the entries themselves are shared.
-    for (_, mut entries) in map.clone().into_sorted_groups() {
-        drain.entries(&mut entries)?;
-    }
-    drain.finish()
-}
-
-/// Entries on their way into the base, in batches.
-struct Drain<'a, B> {
-    base: &'a B,
-    keys: StateKeys,
-    values: ValueBuffer,
-}
-
-impl<'a, B: Base> Drain<'a, B> {
-    fn new(base: &'a B) -> Self {
-        Self {
-            base,
-            keys: StateKeys::new(),
-            values: ValueBuffer::new(),
-        }
-    }
-
-    fn entries(&mut self, entries: &mut SortedEntries) -> Result<(), StateError> {
-        while let Some((key, known)) = entries.peek() {
-            self.keys.push_encoded(key);
-            self.values.push_stored(match known {
-                Known::Value(stored) => Some(stored),
-                Known::Deleted => None,
-            });
-            entries.advance();
-            if self.keys.byte_len() + self.values.byte_len() >= DRAIN_BYTES {
-                self.base.write(&self.keys, &self.values)?;
-                self.keys.clear();
-                self.values.clear();
-            }
-        }
-        Ok(())
-    }
-
-    fn finish(self) -> Result<(), StateError> {
-        if self.keys.is_empty() {
-            return Ok(());
-        }
-        self.base.write(&self.keys, &self.values)
     }
 }
 
