@@ -18,6 +18,8 @@ pub enum ErrorKind {
     External,
     /// Output that a completed checkpoint promised is gone.
     DataLoss,
+    /// An operator will not take part in this checkpoint; the task goes on.
+    SnapshotRefused,
     /// The engine's own rules were broken.
     Internal,
 }
@@ -69,11 +71,13 @@ impl OperatorError {
     /// Whether a restart may help: lost output and broken rules are final.
     pub fn disposition(&self) -> Disposition {
         match self.kind {
-            ErrorKind::BadRecord | ErrorKind::UserCode | ErrorKind::State | ErrorKind::External => {
-                Disposition::FailTask
-            }
+            ErrorKind::BadRecord
+            | ErrorKind::UserCode
+            | ErrorKind::State
+            | ErrorKind::External
+            | ErrorKind::SnapshotRefused
+            | ErrorKind::Internal => Disposition::FailTask,
             ErrorKind::DataLoss => Disposition::FailJob,
-            ErrorKind::Internal => Disposition::FailTask,
         }
     }
 }

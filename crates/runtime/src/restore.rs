@@ -1,0 +1,121 @@
+//! From a checkpoint back to running operators: downloads, verified, before anything is opened.
+
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use millstream_coordination::failure::{FailureInfo, FailureKind};
+use millstream_coordination::restore::RestoreSubtask;
+use millstream_env::{Env, StopSignal, fail_points};
+use millstream_operator::RestoredState;
+use millstream_snapshot::Store;
+use millstream_snapshot::download;
+use millstream_state::{KeyedStateBackend, RestorePolicy, SnapshotSource};
+use millstream_types::{OperatorUid, StateHandle};
+
+use crate::failure;
+use crate::snapshot::decode_elements;
+
+/// State above this size goes through a file; smaller state is restored from memory.
+const MEMORY_BYTES_MAX: u64 = 8 << 20;
+
+/// What a task restores from.
+pub(crate) struct Restorer<'a> {
+    pub(crate) env: &'a Env,
+    pub(crate) store: &'a Store,
+    pub(crate) restore: &'a RestoreSubtask,
+    /// Where downloads are kept while they are read; removed with the attempt.
+    pub(crate) scratch: PathBuf,
+    pub(crate) stop: StopSignal,
+}
+
+impl Restorer<'_> {
+    /// Whether the checkpoint says that the whole task had finished.
+    pub(crate) fn has_finished(restore: &RestoreSubtask) -> bool {
+        !restore.operators.is_empty() && restore.operators.values().all(|state| state.finished)
+    }
+
+    /// Operator state of one operator.
+    pub(crate) async fn operator_state(
+        &self,
+        uid: &OperatorUid,
+    ) -> Result<RestoredState, FailureInfo> {
+        let mut elements = Vec::new();
+        let handles = self
+            .restore
+            .operators
+            .get(uid)
+            .map(|state| state.operator.as_slice());
+        for handle in handles.unwrap_or_default() {
+            let bytes = self.bytes(handle).await?;
+            let decoded = decode_elements(&bytes).ok_or_else(|| {
+                FailureInfo::new(
+                    FailureKind::Restore,
+                    format!(
+                        "operator state of {uid} in checkpoint {} has an unknown form",
+                        self.restore.checkpoint
+                    ),
+                )
+            })?;
+            elements.extend(decoded);
+        }
+        Ok(RestoredState {
+            is_restored: true,
+            elements,
+        })
+    }
+
+    async fn bytes(&self, handle: &StateHandle) -> Result<Bytes, FailureInfo> {
+        let source = download::to_memory(self.store, handle, &self.stop).await;
+        Ok(source
+            .map_err(|error| failure::of_error(FailureKind::Restore, &error))?
+            .0)
+    }
+
+    /// Keyed state of one operator, into its empty backend. Returns the backend.
+    pub(crate) async fn keyed_state(
+        &self,
+        uid: &OperatorUid,
+        mut backend: Box<dyn KeyedStateBackend>,
+    ) -> Result<Box<dyn KeyedStateBackend>, FailureInfo> {
+        let Some(state) = self.restore.operators.get(uid) else {
+            return Ok(backend);
+        };
+        let mut sources: Vec<Box<dyn SnapshotSource>> = Vec::new();
+        for (part, keyed) in state.keyed.iter().enumerate() {
+            sources.push(self.source(uid, part, &keyed.handle).await?);
+            self.env.fail_points().hit(fail_points::RESTORE);
+        }
+        if sources.is_empty() {
+            return Ok(backend);
+        }
+        let mut parts: Vec<&mut dyn SnapshotSource> = sources
+            .iter_mut()
+            .map(|source| &mut **source as &mut dyn SnapshotSource)
+            .collect();
+        backend
+            .restore(&mut parts, RestorePolicy::RequireAll)
+            .map_err(|error| failure::of_error(FailureKind::Restore, &error))?;
+        Ok(backend)
+    }
+
+    async fn source(
+        &self,
+        uid: &OperatorUid,
+        part: usize,
+        handle: &StateHandle,
+    ) -> Result<Box<dyn SnapshotSource>, FailureInfo> {
+        if handle.size() <= MEMORY_BYTES_MAX {
+            let source = download::to_memory(self.store, handle, &self.stop).await;
+            let source = source.map_err(|error| failure::of_error(FailureKind::Restore, &error))?;
+            return Ok(Box::new(source));
+        }
+        let path = self.scratch.join(format!("{uid}-{part}.download"));
+        let fs = self.env.fs();
+        fs.create_dir_all(&self.scratch)
+            .map_err(|error| failure::of_error(FailureKind::Restore, &error))?;
+        let source = download::to_file(self.store, handle, &path, self.env, &self.stop).await;
+        Ok(Box::new(source.map_err(|error| {
+            failure::of_error(FailureKind::Restore, &error)
+        })?))
+    }
+}

@@ -1,0 +1,273 @@
+//! The asynchronous part of a snapshot: state frozen by a task is streamed to storage beside
+//! further processing, and acknowledged when all of it is durable.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use millstream_coordination::checkpoint::DeclineReason;
+use millstream_coordination::protocol::{
+    DeclineMessage, FromTaskmanager, SnapshotMessage, TaskAddress,
+};
+use millstream_coordination::snapshot_types::{
+    CheckpointMetrics, KeyedHandle, OperatorSubtaskState, TaskSnapshot,
+};
+use millstream_env::{Env, StopSignal, fail_points};
+use millstream_snapshot::names::CheckpointDir;
+use millstream_snapshot::upload::{Pace, Placement, SnapshotUploader};
+use millstream_state::SnapshotWork;
+use millstream_types::{
+    CheckpointId, Epoch, JobId, KeyGroupRange, MonoTime, OperatorUid, SubtaskId,
+};
+
+use crate::failure;
+use crate::job_process::Uplink;
+
+/// What the synchronous part took of one operator.
+#[derive(Default)]
+pub(crate) struct OperatorWork {
+    /// Frozen keyed state.
+    pub(crate) keyed: Option<Box<dyn SnapshotWork>>,
+    /// Operator state.
+    pub(crate) elements: Vec<Bytes>,
+}
+
+/// Whose snapshots these are, and where they go.
+#[derive(Clone)]
+pub(crate) struct SnapshotTarget {
+    pub(crate) env: Env,
+    pub(crate) job: JobId,
+    pub(crate) epoch: Epoch,
+    pub(crate) task: TaskAddress,
+    pub(crate) range: KeyGroupRange,
+    /// None where the job has no checkpoint directory.
+    pub(crate) uploader: Option<SnapshotUploader>,
+    pub(crate) uplink: Arc<dyn Uplink>,
+}
+
+/// A snapshot whose synchronous part is done.
+pub(crate) struct TakenSnapshot {
+    pub(crate) checkpoint: CheckpointId,
+    pub(crate) parts: Vec<(OperatorUid, OperatorWork)>,
+    pub(crate) metrics: CheckpointMetrics,
+    pub(crate) frozen_at: MonoTime,
+}
+
+/// Uploads that are under way, by checkpoint.
+#[derive(Default)]
+pub(crate) struct Uploads {
+    running: BTreeMap<CheckpointId, StopSignal>,
+}
+
+impl Uploads {
+    /// Begins the asynchronous part.
+    pub(crate) fn begin(&mut self, target: &SnapshotTarget, taken: TakenSnapshot) {
+        self.running.retain(|_, stop| !stop.is_cancelled());
+        let stop = StopSignal::new();
+        self.running.insert(taken.checkpoint, stop.clone());
+        while self.running.len() > 64 {
+            self.running.pop_first();
+        }
+        let target = target.clone();
+        let env = target.env.clone();
+        env.spawner().supervise("snapshot", async move {
+            finish(target, taken, stop).await;
+        });
+    }
+
+    /// Gives up the upload for a checkpoint that will not be.
+    pub(crate) fn abort(&mut self, checkpoint: CheckpointId) {
+        if let Some(stop) = self.running.remove(&checkpoint) {
+            stop.cancel();
+        }
+    }
+
+    /// Gives up all uploads.
+    pub(crate) fn abort_all(&mut self) {
+        for stop in std::mem::take(&mut self.running).into_values() {
+            stop.cancel();
+        }
+    }
+}
+
+async fn finish(target: SnapshotTarget, taken: TakenSnapshot, stop: StopSignal) {
+    let checkpoint = taken.checkpoint;
+    let (job, epoch, task) = (target.job, target.epoch, target.task);
+    let (mut metrics, frozen_at) = (taken.metrics, taken.frozen_at);
+    let message = match upload(&target, taken.parts, checkpoint, &stop).await {
+        Ok(snapshot) => {
+            metrics.asynchronous = target.env.clock().monotonic().saturating_since(frozen_at);
+            FromTaskmanager::Acknowledge(Box::new(SnapshotMessage {
+                job,
+                epoch,
+                task,
+                checkpoint,
+                snapshot,
+                metrics,
+            }))
+        }
+        Err(_) if stop.is_cancelled() => {
+            let subtask = task.subtask;
+            FromTaskmanager::UploadStopped {
+                job,
+                epoch,
+                subtask,
+                checkpoint,
+            }
+        }
+        Err(message) => FromTaskmanager::Decline(Box::new(DeclineMessage {
+            job,
+            epoch,
+            task,
+            checkpoint,
+            reason: DeclineReason::AsyncException,
+            message: failure::clipped(&message),
+        })),
+    };
+    target.uplink.send(message);
+}
+
+async fn upload(
+    target: &SnapshotTarget,
+    parts: Vec<(OperatorUid, OperatorWork)>,
+    checkpoint: CheckpointId,
+    stop: &StopSignal,
+) -> Result<TaskSnapshot, String> {
+    let nonce = millstream_snapshot::names::Nonce(target.env.rng().nonce());
+    let dir = CheckpointDir {
+        checkpoint,
+        epoch: target.epoch,
+        nonce,
+    };
+    let placement = Placement::Private(dir, target.task.subtask);
+    let uploader = target
+        .uploader
+        .as_ref()
+        .ok_or("the job has no checkpoint directory")?;
+    let mut snapshot = TaskSnapshot::default();
+    for (uid, work) in parts {
+        let mut state = OperatorSubtaskState::default();
+        if let Some(keyed) = work.keyed {
+            let handle = upload_keyed(target, uploader, placement, keyed, stop).await?;
+            state.keyed.push(KeyedHandle {
+                range: target.range,
+                handle,
+            });
+        }
+        if !work.elements.is_empty() {
+            let bytes = encode_elements(&work.elements);
+            let upload = uploader.upload(placement, bytes, stop.clone()).await;
+            state
+                .operator
+                .push(upload.map_err(|error| millstream_telemetry::chain(&error))?);
+        }
+        target.env.fail_points().hit(fail_points::UPLOAD);
+        snapshot.operators.insert(uid, state);
+    }
+    Ok(snapshot)
+}
+
+async fn upload_keyed(
+    target: &SnapshotTarget,
+    uploader: &SnapshotUploader,
+    placement: Placement,
+    work: Box<dyn SnapshotWork>,
+    stop: &StopSignal,
+) -> Result<millstream_types::StateHandle, String> {
+    let (mut sink, upload) = uploader.begin(placement, Pace::Thread, stop.clone());
+    let writing = target.env.spawner().thread("snapshot-writer", move || {
+        let summary = work
+            .run(&mut sink)
+            .map_err(|error| millstream_telemetry::chain(&error))?;
+        sink.finish(&summary)
+            .map_err(|error| millstream_telemetry::chain(&error))
+    });
+    let handle = upload
+        .run()
+        .await
+        .map_err(|error| millstream_telemetry::chain(&error));
+    // The writer's own error says more than that its upload was dropped.
+    match writing.await {
+        Ok(Ok(())) => handle,
+        Ok(Err(error)) => Err(error),
+        Err(error) => Err(millstream_telemetry::chain(&error)),
+    }
+}
+
+/// Format version of operator state.
+const VERSION: u8 = 1;
+
+/// version | number of elements (u32 LE) | each: length (u32 LE), bytes
+pub(crate) fn encode_elements(elements: &[Bytes]) -> Bytes {
+    let length: usize = elements.iter().map(|element| element.len() + 4).sum();
+    let mut bytes = Vec::with_capacity(length + 5);
+    bytes.push(VERSION);
+    bytes.extend_from_slice(&(elements.len() as u32).to_le_bytes());
+    for element in elements {
+        bytes.extend_from_slice(&(element.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(element);
+    }
+    bytes.into()
+}
+
+/// The elements; `None` if these bytes are no operator state of this version.
+pub(crate) fn decode_elements(bytes: &Bytes) -> Option<Vec<Bytes>> {
+    let mut at = 1;
+    let number = |at: &mut usize| {
+        let bytes = bytes.get(*at..)?.first_chunk::<4>()?;
+        *at += 4;
+        Some(u32::from_le_bytes(*bytes) as usize)
+    };
+    if *bytes.first()? != VERSION {
+        return None;
+    }
+    let count = number(&mut at)?;
+    let mut elements = Vec::new();
+    for _ in 0..count {
+        let length = number(&mut at)?;
+        let end = at.checked_add(length).filter(|end| *end <= bytes.len())?;
+        elements.push(bytes.slice(at..end));
+        at = end;
+    }
+    (at == bytes.len()).then_some(elements)
+}
+
+/// The address of a task in messages.
+pub(crate) fn address(subtask: SubtaskId, attempt: millstream_types::Attempt) -> TaskAddress {
+    TaskAddress { subtask, attempt }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operator_state_comes_back_element_by_element() {
+        for elements in [
+            vec![],
+            vec![Bytes::new()],
+            vec![Bytes::from("a"), Bytes::from("bc")],
+        ] {
+            let encoded = encode_elements(&elements);
+            assert_eq!(decode_elements(&encoded), Some(elements));
+        }
+    }
+
+    #[test]
+    fn anything_cut_or_lengthened_is_refused() {
+        let encoded = encode_elements(&[Bytes::from("abc"), Bytes::from("d")]);
+        for length in 0..encoded.len() {
+            assert_eq!(decode_elements(&encoded.slice(..length)), None, "{length}");
+        }
+        let mut longer = encoded.to_vec();
+        longer.push(0);
+        assert_eq!(decode_elements(&longer.into()), None);
+        let lie = [
+            &[VERSION][..],
+            &u32::MAX.to_le_bytes(),
+            &u32::MAX.to_le_bytes(),
+        ]
+        .concat();
+        assert_eq!(decode_elements(&lie.into()), None);
+    }
+}
