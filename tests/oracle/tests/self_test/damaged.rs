@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use millstream_oracle::finding::{Finding, Kind, Location};
 use millstream_oracle::row::Format;
+use millstream_oracle::rule::Rows;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -184,6 +185,22 @@ fn a_truncated_file_is_told_in_and_between_lines() {
     assert_eq!(kinds(&truncated(4)), expected);
     let line = r#"{"key":1,"n":6,"sum":21}"#.len() + 1;
     assert_eq!(kinds(&truncated(line)), [Kind::Missing]);
+}
+
+#[test]
+fn a_total_is_judged_where_it_is_all_that_is_known() {
+    let output = output();
+    output.commit_all();
+    let found = |rows, is_final| {
+        let mut examiner = output.examiner_for(rows);
+        examiner.conclude(is_final);
+        kinds(examiner.findings().kept())
+    };
+    assert_eq!(found(Rows::Total(12), true), []);
+    assert_eq!(found(Rows::Total(11), false), [Kind::WrongTotal]);
+    assert_eq!(found(Rows::Total(13), false), []);
+    assert_eq!(found(Rows::Total(13), true), [Kind::WrongTotal]);
+    assert_eq!(found(Rows::Open, false), []);
 }
 
 #[test]

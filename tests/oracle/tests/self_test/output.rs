@@ -93,13 +93,17 @@ impl Output {
     }
 
     pub fn examiner(&self) -> Examiner {
+        self.examiner_for(Rows::PerKey(self.n))
+    }
+
+    pub fn examiner_for(&self, rows: Rows) -> Examiner {
         Examiner::new(Subject {
             dir: self.dir.path().to_owned(),
             format: None,
             columns: Columns::default(),
             expectation: Expectation {
                 keys: self.keys,
-                rows: Rows::PerKey(self.n),
+                rows,
                 value: ValueRule::N,
             },
         })
