@@ -1,0 +1,103 @@
+//! Dates and times of day as ISO 8601 writes them.
+
+const DAY_MS: i64 = 86_400_000;
+/// 1970-01-01 counted from 0000-03-01.
+const EPOCH_DAYS: i64 = 719_468;
+
+/// `2024-05-01`, as days since 1970.
+pub(super) fn date_days(text: &str) -> Option<i32> {
+    let (date, rest) = date(text)?;
+    rest.is_empty().then_some(date)
+}
+
+/// `2024-05-01`, then optionally `T` or a space, `12:30`, `:00`, `.250`, and `Z` or `+02:00`; as
+/// milliseconds since 1970. Without an offset it is taken as UTC. Digits below a millisecond are cut
+/// off.
+pub(super) fn timestamp_ms(text: &str) -> Option<i64> {
+    let (days, rest) = date(text)?;
+    let midnight = i64::from(days) * DAY_MS;
+    if rest.is_empty() {
+        return Some(midnight);
+    }
+    let rest = rest.strip_prefix(['T', ' '])?;
+    let (hour, rest) = two_digits(rest, 23)?;
+    let (minute, mut rest) = two_digits(rest.strip_prefix(':')?, 59)?;
+    let mut ms = (hour * 60 + minute) * 60_000;
+    if let Some(seconds) = rest.strip_prefix(':') {
+        let (second, after) = two_digits(seconds, 59)?;
+        ms += second * 1000;
+        rest = after;
+        if let Some(fraction) = rest.strip_prefix('.') {
+            let length = fraction.bytes().take_while(u8::is_ascii_digit).count();
+            if !(1..=9).contains(&length) {
+                return None;
+            }
+            let digits = format!("{:0<3}", &fraction[..length.min(3)]);
+            ms += digits.parse::<i64>().ok()?;
+            rest = &fraction[length..];
+        }
+    }
+    Some(midnight + ms - offset_ms(rest)?)
+}
+
+fn offset_ms(text: &str) -> Option<i64> {
+    if text.is_empty() || text == "Z" {
+        return Some(0);
+    }
+    let sign = match text.as_bytes()[0] {
+        b'+' => 1,
+        b'-' => -1,
+        _ => return None,
+    };
+    let (hours, rest) = two_digits(text.get(1..)?, 23)?;
+    let (minutes, rest) = match rest.strip_prefix(':').unwrap_or(rest) {
+        "" if rest.is_empty() => (0, ""),
+        minutes => two_digits(minutes, 59)?,
+    };
+    rest.is_empty()
+        .then_some(sign * (hours * 60 + minutes) * 60_000)
+}
+
+fn date(text: &str) -> Option<(i32, &str)> {
+    let year = text.get(..4)?;
+    let year: i64 = year
+        .bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| year.parse().ok())??;
+    let (month, rest) = two_digits(text[4..].strip_prefix('-')?, 12)?;
+    let (day, rest) = two_digits(rest.strip_prefix('-')?, 31)?;
+    if month == 0 || day == 0 || day > days_in_month(year, month) {
+        return None;
+    }
+    let days = i32::try_from(days_since_1970(year, month, day)).ok()?;
+    Some((days, rest))
+}
+
+fn two_digits(text: &str, max: i64) -> Option<(i64, &str)> {
+    let digits = text.get(..2)?;
+    let value: i64 = digits
+        .bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| digits.parse().ok())??;
+    (value <= max).then_some((value, &text[2..]))
+}
+
+fn days_in_month(year: i64, month: i64) -> i64 {
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    match month {
+        2 => 28 + i64::from(is_leap),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// The year is counted from March, so that the leap day is its last.
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    365 * year + leap_days + (153 * month + 2) / 5 + day - 1 - EPOCH_DAYS
+}

@@ -1,0 +1,157 @@
+//! The column types of files, and values of them from text.
+
+use arrow::datatypes::{DataType, TimeUnit};
+
+use super::rows::Slot;
+use super::temporal;
+
+/// Digits that a 128-bit decimal holds.
+const DECIMAL_DIGITS_MAX: u32 = 38;
+
+/// A declared type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ColumnType {
+    BigInt,
+    Int,
+    Double,
+    Boolean,
+    Varchar,
+    /// Milliseconds since 1970.
+    Timestamp,
+    /// Days since 1970.
+    Date,
+    Decimal {
+        precision: u8,
+        scale: i8,
+    },
+}
+
+impl ColumnType {
+    pub(super) fn of(data_type: &DataType) -> Option<Self> {
+        Some(match data_type {
+            DataType::Int64 => Self::BigInt,
+            DataType::Int32 => Self::Int,
+            DataType::Float64 => Self::Double,
+            DataType::Boolean => Self::Boolean,
+            DataType::Utf8 => Self::Varchar,
+            DataType::Timestamp(TimeUnit::Millisecond, _) => Self::Timestamp,
+            DataType::Date32 => Self::Date,
+            DataType::Decimal128(precision, scale) if *scale >= 0 => Self::Decimal {
+                precision: *precision,
+                scale: *scale,
+            },
+            _ => return None,
+        })
+    }
+
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::BigInt => "BIGINT".to_owned(),
+            Self::Int => "INT".to_owned(),
+            Self::Double => "DOUBLE".to_owned(),
+            Self::Boolean => "BOOLEAN".to_owned(),
+            Self::Varchar => "VARCHAR".to_owned(),
+            Self::Timestamp => "TIMESTAMP(3)".to_owned(),
+            Self::Date => "DATE".to_owned(),
+            Self::Decimal { precision, scale } => format!("DECIMAL({precision}, {scale})"),
+        }
+    }
+
+    /// A value of this type written as text; not for VARCHAR, which is the text itself.
+    pub(super) fn parse(self, text: &str) -> Result<Slot, String> {
+        let slot = match self {
+            Self::BigInt => text.parse().ok().map(Slot::Int),
+            Self::Int => text
+                .parse::<i32>()
+                .ok()
+                .map(|value| Slot::Int(value.into())),
+            Self::Double => double(text).map(Slot::Double),
+            Self::Boolean => boolean(text).map(Slot::Bool),
+            Self::Varchar => None,
+            Self::Timestamp => temporal::timestamp_ms(text).map(Slot::Int),
+            Self::Date => temporal::date_days(text).map(|days| Slot::Int(days.into())),
+            Self::Decimal { precision, scale } => {
+                decimal(text, precision, scale).map(Slot::Decimal)
+            }
+        };
+        slot.ok_or_else(|| self.refusal(text))
+    }
+
+    fn refusal(self, text: &str) -> String {
+        let mut shown: String = text.chars().take(40).collect();
+        if shown.len() < text.len() {
+            shown.push('…');
+        }
+        let expected = match self {
+            Self::Timestamp => ", written like 2024-05-01T12:30:00.250Z",
+            Self::Date => ", written like 2024-05-01",
+            Self::BigInt
+            | Self::Int
+            | Self::Double
+            | Self::Boolean
+            | Self::Varchar
+            | Self::Decimal { .. } => "",
+        };
+        format!("{shown:?} is no {}{expected}", self.name())
+    }
+}
+
+fn boolean(text: &str) -> Option<bool> {
+    if text.eq_ignore_ascii_case("true") {
+        return Some(true);
+    }
+    text.eq_ignore_ascii_case("false").then_some(false)
+}
+
+/// A number that became infinite was too large.
+fn double(text: &str) -> Option<f64> {
+    let value: f64 = text.parse().ok()?;
+    let is_too_large = value.is_infinite() && text.bytes().any(|byte| byte.is_ascii_digit());
+    (!is_too_large).then_some(value)
+}
+
+/// The exact value times 10^scale; none if it needs more digits than there are.
+fn decimal(text: &str, precision: u8, scale: i8) -> Option<i128> {
+    let (mantissa, exponent) = match text.find(['e', 'E']) {
+        Some(at) => (&text[..at], text[at + 1..].parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let unsigned = mantissa.strip_prefix(['-', '+']).unwrap_or(mantissa);
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    let digits = || whole.bytes().chain(fraction.bytes());
+    if digits().next().is_none() || !digits().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let mut value: i128 = 0;
+    for digit in digits() {
+        value = value
+            .checked_mul(10)?
+            .checked_add(i128::from(digit - b'0'))?;
+    }
+    let fraction_digits = i32::try_from(fraction.len()).ok()?;
+    let shift = i32::from(scale)
+        .checked_sub(fraction_digits)?
+        .checked_add(exponent)?;
+    let value = shifted(value, shift)?;
+    let limit = 10i128.checked_pow(precision.into())?;
+    let value = (value < limit).then_some(value)?;
+    Some(if mantissa.starts_with('-') {
+        -value
+    } else {
+        value
+    })
+}
+
+/// `value * 10^shift`, if that is a whole number that fits.
+fn shifted(value: i128, shift: i32) -> Option<i128> {
+    if value == 0 {
+        return Some(0);
+    }
+    let places = shift.unsigned_abs();
+    let factor = 10i128.checked_pow(places.min(DECIMAL_DIGITS_MAX + 1));
+    match factor {
+        Some(factor) if shift >= 0 => value.checked_mul(factor),
+        Some(factor) => (value % factor == 0).then_some(value / factor),
+        None => None,
+    }
+}
