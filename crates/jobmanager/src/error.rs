@@ -1,0 +1,221 @@
+//! What callers of a jobmanager are told when they do not get what they asked for.
+
+use std::time::Duration;
+
+use millstream_config::ConfigErrors;
+use millstream_coordination::checkpoint::PolicyError;
+use millstream_coordination::job::JobStatus;
+use millstream_coordination::slots::RegistrationRefusal;
+use millstream_coordination::topology::TopologyError;
+use millstream_graph::GraphError;
+use millstream_snapshot::OpenError;
+use millstream_snapshot::chain::ChainFailure;
+use millstream_snapshot::jobs::JobStoreError;
+use millstream_types::{JobId, OperatorUid};
+
+/// Why a jobmanager does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Its jobs cannot be looked after.
+    #[error("the job store cannot be used")]
+    JobStore(#[from] JobStoreError),
+}
+
+impl StartError {
+    /// What an operator can do about it.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::JobStore(error) => error.remedy(),
+        }
+    }
+}
+
+/// Why a job was not accepted. Nothing of it runs.
+#[derive(Debug, thiserror::Error)]
+pub enum SubmitError {
+    /// The graph cannot be planned.
+    #[error("the job graph is refused")]
+    Graph(#[from] GraphError),
+    /// Its plan has no sound shape.
+    #[error("the job's plan is refused")]
+    Topology(#[from] TopologyError),
+    /// Its settings are not accepted.
+    #[error("the job's settings are refused")]
+    Settings(#[from] ConfigErrors),
+    /// Its checkpoint settings do not go together.
+    #[error("the job's checkpoint settings are refused")]
+    Checkpoints(#[from] PolicyError),
+    /// A step that breaks jobs on purpose.
+    #[error(
+        "operator {uid} injects faults, and pipeline.allow-fault-injection is false: set it to \
+         true in a job that may break"
+    )]
+    FaultInjection {
+        /// The operator.
+        uid: OperatorUid,
+    },
+    /// Operators with state and without uid, where uids are required.
+    #[error(
+        "operators {names:?} have state and no uid, and pipeline.require-uids is true: give each \
+         one a uid"
+    )]
+    MissingUids {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// A sink whose output becomes visible with checkpoints, and no checkpoints.
+    #[error(
+        "file sink {uid} shows its rows when a checkpoint completes, and checkpointing is off: \
+         set checkpointing.interval, for example to 10s"
+    )]
+    SinkWithoutCheckpoints {
+        /// The sink.
+        uid: OperatorUid,
+    },
+    /// The client's id of the submission has a form that is not accepted.
+    #[error(
+        "the client id of the submission is refused: expected 1 to 128 visible ASCII characters, \
+         found {found:?}"
+    )]
+    ClientId {
+        /// The id, cut at 80 characters.
+        found: String,
+    },
+    /// The client's id was used for another job.
+    #[error(
+        "client id {client_id:?} was used to submit job {job}, whose graph is another one: use a \
+         new client id for each job"
+    )]
+    ClientIdTaken {
+        /// The id.
+        client_id: String,
+        /// The job that has it.
+        job: JobId,
+    },
+    /// The directory for its checkpoints cannot be used.
+    #[error("the job's checkpoint directory cannot be used")]
+    Open(#[from] OpenError),
+    /// Its claim chain could not be begun.
+    #[error("the job's claim chain cannot be begun")]
+    Chain(#[from] ChainFailure),
+    /// It could not be stored. Submitting again with the same client id is safe.
+    #[error("job {job} cannot be stored")]
+    JobStore {
+        /// The job.
+        job: JobId,
+        /// Why.
+        #[source]
+        source: JobStoreError,
+    },
+    /// Storage did not answer in time. Submitting again with the same client id is safe.
+    #[error("storage did not take job {job} within {waited:?}")]
+    TimedOut {
+        /// The job.
+        job: JobId,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The jobmanager is ending.
+    #[error("the jobmanager is shutting down: submit to its successor")]
+    ShuttingDown,
+}
+
+impl SubmitError {
+    /// What to do about it; empty where the message says it.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::Settings(errors) => errors.report(),
+            Self::Open(error) => error.remedy(),
+            Self::Chain(error) => error.remedy(),
+            Self::JobStore { source, .. } => source.remedy(),
+            Self::TimedOut { .. } => {
+                "Check that the storage is reachable; submit again with the same client id.".into()
+            }
+            Self::Graph(_)
+            | Self::Topology(_)
+            | Self::Checkpoints(_)
+            | Self::FaultInjection { .. }
+            | Self::MissingUids { .. }
+            | Self::SinkWithoutCheckpoints { .. }
+            | Self::ClientId { .. }
+            | Self::ClientIdTaken { .. }
+            | Self::ShuttingDown => String::new(),
+        }
+    }
+
+    /// Whether the job itself is at fault; otherwise the cluster is, and the same submission may
+    /// succeed later.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Graph(_)
+            | Self::Topology(_)
+            | Self::Settings(_)
+            | Self::Checkpoints(_)
+            | Self::FaultInjection { .. }
+            | Self::MissingUids { .. }
+            | Self::SinkWithoutCheckpoints { .. }
+            | Self::ClientId { .. }
+            | Self::ClientIdTaken { .. } => true,
+            Self::Open(_)
+            | Self::Chain(_)
+            | Self::JobStore { .. }
+            | Self::TimedOut { .. }
+            | Self::ShuttingDown => false,
+        }
+    }
+}
+
+/// Why a job was not cancelled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CancelError {
+    /// There is no such job.
+    #[error("no job {0} is known to this cluster")]
+    UnknownJob(JobId),
+    /// This jobmanager does not own it.
+    #[error("job {job} is {status} here and cannot be cancelled: {why}")]
+    NotOwned {
+        /// The job.
+        job: JobId,
+        /// Its state.
+        status: JobStatus,
+        /// Why it is not owned.
+        why: String,
+    },
+    /// The jobmanager is ending.
+    #[error("the jobmanager is shutting down before job {0} has ended")]
+    ShuttingDown(JobId),
+}
+
+/// Why no checkpoint was taken when a user asked for one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TriggerError {
+    /// There is no such job, or it ended.
+    #[error("no job {0} is running on this cluster")]
+    UnknownJob(JobId),
+    /// The coordinator says why.
+    #[error("no checkpoint of job {job} was taken")]
+    Failed {
+        /// The job.
+        job: JobId,
+        /// Why.
+        #[source]
+        source: millstream_coordination::checkpoint::RequestFailure,
+    },
+}
+
+/// Why a taskmanager's connection has to end.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SessionError {
+    /// Something came before the registration.
+    #[error("the first message of a taskmanager must be its registration")]
+    NotRegistered,
+    /// A second registration on one connection.
+    #[error("this connection is registered already: open a new one")]
+    RegisteredTwice,
+    /// It may not join; it was told so.
+    #[error("the registration was refused")]
+    Refused(#[source] RegistrationRefusal),
+    /// The jobmanager gave up this connection, or is ending.
+    #[error("the jobmanager gave up this connection")]
+    Closed,
+}

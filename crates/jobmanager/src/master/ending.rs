@@ -1,0 +1,124 @@
+//! The end of a job: its result is stored, then everybody is told, then storage is cleaned up.
+
+use futures::FutureExt;
+use millstream_config::Retention;
+use millstream_coordination::chain::TerminalState;
+use millstream_coordination::checkpoint::Deletion;
+use millstream_coordination::job::JobEnd;
+use millstream_coordination::protocol::ToTaskmanager;
+use millstream_telemetry::catalog;
+use millstream_types::{Epoch, TaskmanagerId};
+use tracing::{error, info};
+
+use super::{Master, io};
+use crate::details::JobEnded;
+use crate::registry::{EndedJob, Outcome};
+use crate::result;
+use crate::watch::JobEvent;
+
+/// No checkpoint of a running job has such a number; tickets of the coordinator stay below.
+const NO_TICKET: u64 = u64::MAX;
+
+impl Master {
+    /// TERMINAL is durable.
+    pub(super) fn on_end(&mut self, end: &JobEnd) {
+        self.log_end(end);
+        self.record.end = Some((JobEnded::from(end), self.env.clock().wall()));
+        for (taskmanager, epoch) in std::mem::take(&mut self.involved) {
+            self.send_release(&taskmanager, epoch);
+        }
+        self.deployment = None;
+        let result = result::encode(&self.details());
+        self.io
+            .push(io::store_result(self.files.clone(), result).boxed());
+        if !matches!(end, JobEnd::Earlier(_)) {
+            self.delete_checkpoints(end.state());
+        }
+    }
+
+    /// The result is stored, or will be.
+    pub(super) fn announce(&mut self, is_stored: bool) {
+        let Some((ended, _)) = self.record.end.clone() else {
+            return;
+        };
+        let details = self.details();
+        if !is_stored {
+            let request = io::store_result_later(
+                self.files.clone(),
+                self.env.clone(),
+                result::encode(&details),
+            );
+            self.io.push(request.boxed());
+        }
+        let checkpoints = Some(self.checkpoints());
+        self.registry.end(
+            self.id,
+            EndedJob {
+                details,
+                checkpoints,
+            },
+        );
+        self.is_announced = true;
+        self.outcome.send_replace(Outcome::Ended(ended.clone()));
+        self.record.publish(&JobEvent::Ended(ended));
+        self.requests.clear();
+    }
+
+    /// Which checkpoints outlive their job (B1.11). Nobody can claim the job any more, so nobody
+    /// else needs them.
+    fn delete_checkpoints(&mut self, state: TerminalState) {
+        let is_kept = match (state, self.plan.retention) {
+            (TerminalState::Finished, _) | (_, Retention::Never) => false,
+            (TerminalState::Canceled, Retention::DeleteOnCancellation) => false,
+            (TerminalState::Canceled, Retention::RetainOnCancellation)
+            | (
+                TerminalState::Failed,
+                Retention::DeleteOnCancellation | Retention::RetainOnCancellation,
+            ) => true,
+        };
+        if is_kept {
+            return;
+        }
+        let deletions: Vec<Deletion> = self
+            .coordinator
+            .retained()
+            .map(|retained| Deletion {
+                ticket: NO_TICKET,
+                checkpoint: retained.checkpoint.id,
+                epoch: retained.checkpoint.epoch,
+                objects: retained
+                    .checkpoint
+                    .objects()
+                    .chain([&retained.metadata])
+                    .cloned()
+                    .collect(),
+                sweep: true,
+            })
+            .collect();
+        if !deletions.is_empty() {
+            self.io
+                .push(io::delete_all(self.files.clone(), deletions).boxed());
+        }
+    }
+
+    pub(super) fn send_release(&self, taskmanager: &TaskmanagerId, epoch: Epoch) {
+        let job = self.id;
+        // One that is not reached says what it has when it is back, and is told then.
+        self.connections
+            .send(taskmanager, ToTaskmanager::ReleaseJob { job, epoch });
+    }
+
+    fn log_end(&self, end: &JobEnd) {
+        let name = &self.plan.graph.name;
+        let message = match end {
+            JobEnd::Finished | JobEnd::Canceled | JobEnd::Earlier(_) => {
+                info!(job_id = %self.id, "job {name} ended: {end}");
+                return;
+            }
+            JobEnd::NotRecoverable(_) => catalog::failure_not_recoverable(),
+            JobEnd::Suppressed { strategy, .. } => catalog::recovery_suppressed(strategy),
+        };
+        let failure = end.failure().map(super::log::one_line).unwrap_or_default();
+        error!(event_id = message.id, job_id = %self.id, error = failure, "{message}");
+    }
+}

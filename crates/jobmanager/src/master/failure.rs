@@ -1,0 +1,62 @@
+//! Errors of storage as failures of a job.
+
+use std::error::Error;
+
+use millstream_coordination::chain::Refusal;
+use millstream_coordination::failure::{FailureInfo, FailureKind};
+use millstream_coordination::job::{ClaimRefusal, Event};
+use millstream_snapshot::chain::ChainFailure;
+use millstream_types::Disposition;
+
+use super::io::ClaimFailure;
+
+/// What the machine of the job is told of a claim that did not succeed.
+pub(super) fn claim_event(failure: &ClaimFailure) -> Event {
+    match failure {
+        ClaimFailure::Plan(_) => Event::ClaimRefused(ClaimRefusal::Unusable(info(
+            failure,
+            FailureKind::Restore,
+            None,
+        ))),
+        ClaimFailure::Chain(chain) => chain_event(chain),
+    }
+}
+
+fn chain_event(failure: &ChainFailure) -> Event {
+    let unusable = |kind| {
+        let info = info(failure, kind, Some(failure.remedy()));
+        Event::ClaimRefused(ClaimRefusal::Unusable(info))
+    };
+    match failure {
+        ChainFailure::Fenced { .. } => Event::OwnershipLost,
+        ChainFailure::Refused {
+            refusal: Refusal::Terminal { state },
+            ..
+        } => Event::ClaimRefused(ClaimRefusal::Ended(*state)),
+        ChainFailure::Refused { .. } | ChainFailure::Rejected { .. } => {
+            unusable(FailureKind::Internal)
+        }
+        // A store that is not reached is no verdict on what is in it.
+        ChainFailure::RestorePoint { .. } | ChainFailure::JobObject { .. }
+            if failure.disposition() == Disposition::Retry =>
+        {
+            Event::ClaimNotWritten
+        }
+        ChainFailure::RestorePoint { .. } | ChainFailure::JobObject { .. } => {
+            unusable(FailureKind::Restore)
+        }
+        ChainFailure::GivenUp { .. } | ChainFailure::Closed { .. } => Event::ClaimNotWritten,
+    }
+}
+
+/// An error with its causes.
+pub(super) fn info(error: &dyn Error, kind: FailureKind, remedy: Option<String>) -> FailureInfo {
+    let mut info = FailureInfo::new(kind, error.to_string());
+    let mut source = error.source();
+    while let Some(cause) = source {
+        info.causes.push(cause.to_string());
+        source = cause.source();
+    }
+    info.remedy = remedy.filter(|remedy| !remedy.is_empty());
+    info
+}

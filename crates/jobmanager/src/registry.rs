@@ -1,0 +1,166 @@
+//! The jobs of this jobmanager: being submitted, running, ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use millstream_types::{JobId, TaskmanagerId};
+use parking_lot::RwLock;
+use tokio::sync::{mpsc, watch};
+
+use crate::details::{CheckpointsDetails, JobDetails, JobEnded};
+use crate::master::{Command, TaskMessage};
+
+/// Ended jobs kept in memory with all details; the results of older ones are in the job store.
+const ENDED_MAX: usize = 1_000;
+
+/// How far a job is, for whoever waits for its end.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Outcome {
+    /// It goes on.
+    Open,
+    /// It ended, durably.
+    Ended(JobEnded),
+    /// Another jobmanager owns it, or its chain is unusable.
+    Suspended(String),
+}
+
+/// Speaks to the master of one job.
+#[derive(Clone, Debug)]
+pub(crate) struct JobHandle {
+    /// Unbounded, since what may wait here is: one question per caller that waits for its answer,
+    /// and one word per taskmanager or request of the cluster's actor, which must never wait.
+    pub(crate) commands: mpsc::UnboundedSender<Command>,
+    /// Messages of taskmanagers. A full queue holds up the connections that fill it.
+    pub(crate) messages: mpsc::Sender<TaskMessage>,
+    pub(crate) outcome: watch::Receiver<Outcome>,
+}
+
+/// A job that ended.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct EndedJob {
+    pub(crate) details: JobDetails,
+    /// None for a job that ended under an earlier jobmanager.
+    pub(crate) checkpoints: Option<CheckpointsDetails>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Entry {
+    /// Fires, or closes, when it is decided.
+    Submitting(watch::Receiver<()>),
+    Running(JobHandle),
+    Ended(Arc<EndedJob>),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    jobs: RwLock<BTreeMap<JobId, Entry>>,
+}
+
+impl Registry {
+    pub(crate) fn get(&self, job: JobId) -> Option<Entry> {
+        self.jobs.read().get(&job).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<(JobId, Entry)> {
+        let jobs = self.jobs.read();
+        jobs.iter()
+            .map(|(id, entry)| (*id, entry.clone()))
+            .collect()
+    }
+
+    pub(crate) fn running(&self) -> Vec<(JobId, JobHandle)> {
+        let jobs = self.jobs.read();
+        let running = jobs.iter().filter_map(|(id, entry)| match entry {
+            Entry::Running(handle) => Some((*id, handle.clone())),
+            Entry::Submitting(_) | Entry::Ended(_) => None,
+        });
+        running.collect()
+    }
+
+    pub(crate) fn handle(&self, job: JobId) -> Option<JobHandle> {
+        match self.jobs.read().get(&job) {
+            Some(Entry::Running(handle)) => Some(handle.clone()),
+            Some(Entry::Submitting(_) | Entry::Ended(_)) | None => None,
+        }
+    }
+
+    /// Tells every running job.
+    pub(crate) fn broadcast(&self, command: impl Fn() -> Command) {
+        for (_, handle) in self.running() {
+            // A master that just ended has no use for it.
+            let _ = handle.commands.send(command());
+        }
+    }
+
+    /// Takes the id for a submission, or gives what has it.
+    pub(crate) fn reserve(self: &Arc<Self>, job: JobId) -> Result<Reservation, Entry> {
+        let mut jobs = self.jobs.write();
+        if let Some(entry) = jobs.get(&job) {
+            return Err(entry.clone());
+        }
+        let (decided, waiting) = watch::channel(());
+        jobs.insert(job, Entry::Submitting(waiting));
+        Ok(Reservation {
+            registry: Arc::clone(self),
+            job,
+            is_used: false,
+            _decided: decided,
+        })
+    }
+
+    /// Keeps what is known of a job that ended; forgets the job that ended first if there are too
+    /// many.
+    pub(crate) fn end(&self, job: JobId, ended: EndedJob) {
+        let mut jobs = self.jobs.write();
+        jobs.insert(job, Entry::Ended(Arc::new(ended)));
+        let by_end: BTreeSet<_> = jobs
+            .iter()
+            .filter_map(|(id, entry)| match entry {
+                Entry::Ended(ended) => Some((ended.details.overview.ended_at, *id)),
+                Entry::Submitting(_) | Entry::Running(_) => None,
+            })
+            .collect();
+        if by_end.len() > ENDED_MAX
+            && let Some((_, oldest)) = by_end.first()
+        {
+            jobs.remove(oldest);
+        }
+    }
+}
+
+/// The id of a job that is being submitted. Dropped unused, the id is free again.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    registry: Arc<Registry>,
+    job: JobId,
+    is_used: bool,
+    _decided: watch::Sender<()>,
+}
+
+impl Reservation {
+    pub(crate) fn run(mut self, handle: JobHandle) {
+        self.is_used = true;
+        let mut jobs = self.registry.jobs.write();
+        jobs.insert(self.job, Entry::Running(handle));
+    }
+
+    pub(crate) fn end(mut self, ended: EndedJob) {
+        self.is_used = true;
+        self.registry.end(self.job, ended);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if !self.is_used {
+            self.registry.jobs.write().remove(&self.job);
+        }
+    }
+}
+
+/// A loss of a taskmanager, as every job is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Loss {
+    pub(crate) taskmanager: TaskmanagerId,
+    pub(crate) failure: millstream_coordination::failure::FailureInfo,
+}
