@@ -1,0 +1,181 @@
+//! Sources.
+
+use millstream_config::{Choice, Kind};
+
+use super::inject::FAULT;
+use super::{Connector, DELIMITER, Form, Forms, Key, OPERATOR, Shape, Step, StepKind, key, word};
+
+/// The one column of a text file's rows.
+pub(crate) const TEXT_COLUMN: &str = "line";
+
+const CONNECTORS: &[Choice] = &[word("file", &[]), word("generator", &["datagen"])];
+const FORMATS: &[Choice] = &[
+    word("text", &["raw"]),
+    word("json", &["jsonl", "json-lines"]),
+    word("csv", &[]),
+];
+const POLICIES: &[Choice] = &[
+    word("fail", &[]),
+    word("skip", &["ignore"]),
+    word("dead-letter", &[]),
+];
+
+const CONNECTOR: &[Key] = &[
+    key(
+        "connector",
+        Shape::Scalar(Kind::Choice(CONNECTORS)),
+        "What the source reads.",
+    )
+    .required(),
+    key(
+        "inject",
+        Shape::Form(&FAULT),
+        "Makes the source misbehave: an inject step right behind it, in its task.",
+    ),
+];
+
+const FILE: Form = Form {
+    name: "file source",
+    means: "Reads files once, line by line: each is cut into splits that the subtasks share. The \
+            source ends when the last split was read.",
+    keys: &[CONNECTOR, FILE_KEYS, OPERATOR],
+    one_of: &[],
+};
+
+const FILE_KEYS: &[Key] = &[
+    key(
+        "path",
+        Shape::Pattern,
+        "A file, or a pattern with `*`, `?`, `[…]` and `**` for any number of directories.",
+    )
+    .required(),
+    key(
+        "format",
+        Shape::Scalar(Kind::Choice(FORMATS)),
+        "`text`: one row with the VARCHAR column `line` a line; `json`: one object a line; `csv`: \
+         values under a header line.",
+    )
+    .default("text"),
+    key(
+        "columns",
+        Shape::ColumnTypes,
+        "The columns of the rows, by the names of the JSON fields or of the CSV header. A field \
+         that is missing or `null` is NULL.",
+    )
+    .only_with("format", &["json", "csv"]),
+    DELIMITER,
+    key(
+        "split-size",
+        Shape::Scalar(Kind::Bytes {
+            min: 1 << 10,
+            max: 1 << 40,
+        }),
+        "Larger files are cut into splits of about this size.",
+    )
+    .default("64 MiB"),
+    key(
+        "max-line",
+        Shape::Scalar(Kind::Bytes {
+            min: 1 << 7,
+            max: 256 << 20,
+        }),
+        "A longer line is a bad record.",
+    )
+    .default("16 MiB"),
+    key(
+        "on-error",
+        Shape::Scalar(Kind::Choice(POLICIES)),
+        "What happens to a bad record: the job fails and names file, line and column; the record \
+         is left out and counted; or it goes to the output `uid.dead-letter`, whose columns are \
+         source, file, line, column, error and record.",
+    )
+    .default("fail"),
+    key(
+        "interval",
+        Shape::Scalar(Kind::duration_from_millis(10)),
+        "Time between two looks for new files.",
+    )
+    .later("watching a path for new files; files are read once"),
+];
+
+const GENERATOR: Form = Form {
+    name: "generator source",
+    means: "Makes rows up. All of them follow from the seed and the row's number, so that a \
+            restored generator continues exactly.",
+    keys: &[CONNECTOR, GENERATOR_KEYS, OPERATOR],
+    one_of: &[],
+};
+
+const GENERATOR_KEYS: &[Key] = &[
+    key(
+        "rows",
+        Shape::Scalar(Kind::int(1, i64::MAX as u64)),
+        "Rows in all, over all subtasks; unset, the source never ends.",
+    ),
+    key(
+        "rate",
+        Shape::Rate,
+        "Rows a second over all subtasks; `0.5` is one every two seconds.",
+    )
+    .default("unlimited"),
+    key(
+        "seed",
+        Shape::Scalar(Kind::int(0, u64::MAX)),
+        "Another seed gives other random values.",
+    )
+    .default("0"),
+    key(
+        "columns",
+        Shape::Generated,
+        "The columns of the rows; the values are listed under generated values.",
+    )
+    .required(),
+];
+
+pub(super) const SOURCE: Step = Step {
+    name: "source",
+    aliases: &[],
+    kind: StepKind::Source,
+    forms: Forms::Connector(&[
+        (Connector::FileSource, &FILE),
+        (Connector::Generator, &GENERATOR),
+    ]),
+    examples: &[
+        "\
+pipeline:
+  - source: { uid: lines, connector: file, path: \"docs/**/*.md\" }
+  - sink: { uid: out, connector: print }
+",
+        "\
+pipeline:
+  - source:
+      uid: orders
+      connector: file
+      path: /data/orders-*.csv
+      format: csv
+      delimiter: \";\"
+      columns: { id: BIGINT, customer: VARCHAR, amount: \"DECIMAL(12, 2)\", paid: BOOLEAN }
+      on-error: dead-letter
+  - sink: { uid: out, connector: file, path: /data/out, format: json }
+  - sink: { uid: bad, connector: file, path: /data/bad, format: json, from: orders.dead-letter }
+",
+        "\
+pipeline:
+  - source:
+      uid: numbers
+      connector: generator
+      rows: 1000
+      rate: 100
+      columns:
+        id: { sequence: { start: 1 } }
+        key: { key: 10 }
+        n: { sequence-per-key: 10 }
+        size: { random-int: [1, 6] }
+        ratio: { random-double: [0, 1] }
+        token: { random-text: 8 }
+        colour: { one-of: [red, green, blue] }
+        origin: { constant: generated }
+  - sink: { uid: out, connector: blackhole }
+",
+    ],
+};
