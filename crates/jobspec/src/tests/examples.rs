@@ -1,7 +1,10 @@
 //! The examples of the documentation.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::Int64Type;
 use millstream_config::Resolved;
 use millstream_graph::{Emit, GeneratorValue, JobGraph, OperatorKind, Plan, SinkFormat};
 
@@ -89,4 +92,39 @@ fn the_exactly_once_job_is_as_large_as_it_claims() {
     assert_eq!(sink.format, SinkFormat::JsonLines);
     assert_eq!(graph.setting("checkpointing.interval"), Some("2s"));
     assert_eq!(graph.setting("state.backend.type"), Some("rocksdb"));
+}
+
+// The demonstration stands on a failure that a clever planner could compute away.
+#[test]
+fn the_fragile_jobs_fail_at_the_fifth_row_and_not_before() {
+    for name in ["wordcount/1-fragile.yaml", "wordcount/2-restarting.yaml"] {
+        let graph = example(name);
+        let OperatorKind::Select { columns } = &operator(&graph, "divide").kind else {
+            panic!("a select")
+        };
+        let input = operator(&graph, "numbers").schema.clone();
+        let n = millstream_expr::compile(&columns[1].expr, &input).unwrap();
+        let rows = |numbers: Vec<i64>| {
+            let words: ArrayRef = Arc::new(StringArray::from(vec!["key1"; numbers.len()]));
+            let numbers: ArrayRef = Arc::new(Int64Array::from(numbers));
+            RecordBatch::try_new(input.clone(), vec![words, numbers]).unwrap()
+        };
+        let values = n.evaluate(&rows(vec![1, 2, 3, 4])).unwrap();
+        assert_eq!(values.as_primitive::<Int64Type>().values(), &[1, 2, 3, 4]);
+        let error = n.evaluate(&rows(vec![5])).unwrap_err();
+        assert!(error.to_string().starts_with("division by zero"), "{error}");
+    }
+}
+
+#[test]
+fn the_stateful_job_fails_by_an_inject_step_that_gives_up() {
+    let graph = example("wordcount/3-stateful.yaml");
+    let OperatorKind::Inject(inject) = &operator(&graph, "trouble").kind else {
+        panic!("an inject")
+    };
+    assert_eq!((inject.at_row, inject.times), (5, Some(2)));
+    let OperatorKind::Aggregate { emit, .. } = operator(&graph, "sums").kind else {
+        panic!("an aggregate")
+    };
+    assert_eq!(emit, Emit::Each);
 }
