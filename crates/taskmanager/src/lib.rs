@@ -1,1 +1,20 @@
-//! stub
+//! A taskmanager: offers slots, runs the tasks of each job in a job process, and lets none of them
+//! outlive its right to run.
+//!
+//! Invariants: [`supervisor`] decides and touches nothing; a job process is started, told and
+//! killed through one seam, [`host::JobHost`], in threads as in processes; nothing is reported
+//! ended before it can do nothing any more; what dies with the taskmanager is all of it.
+//!
+//! Must never depend on: how a jobmanager decides; a job file; the form of a message.
+
+mod advertise;
+mod connect;
+mod embedded;
+pub mod host;
+mod shell;
+mod storage;
+pub mod supervisor;
+
+pub use connect::{Connect, ConnectError, ControlConnection};
+pub use embedded::{EmbeddedSettings, EmbeddedTaskmanager};
+pub use storage::StorageAccess;
