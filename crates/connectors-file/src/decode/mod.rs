@@ -63,7 +63,7 @@ impl Decoder {
             }
             FileFormat::JsonLines => Form::Json(Names::new(schema)),
             FileFormat::Csv { delimiter } => Form::Csv {
-                delimiter: *delimiter,
+                delimiter: check_delimiter(*delimiter)?,
                 header: None,
             },
         };
@@ -132,6 +132,15 @@ impl Decoder {
     pub(crate) fn take(&mut self) -> Result<RecordBatch, OperatorError> {
         self.rows.take()
     }
+}
+
+/// A delimiter is one ASCII character: half of a longer one would cut texts within a character.
+pub(crate) fn check_delimiter(delimiter: u8) -> Result<u8, OperatorError> {
+    if delimiter.is_ascii() && !matches!(delimiter, b'"' | b'\n' | b'\r') {
+        return Ok(delimiter);
+    }
+    let what = format!("byte {delimiter:#04x} is no delimiter of CSV");
+    Err(fault::internal(what).with_remedy("use an ASCII character that is no quote or line end"))
 }
 
 fn not_utf8(at: usize) -> Flaw {

@@ -312,6 +312,25 @@ fn nesting_is_limited_however_deep_it_is() {
     assert!(deep(100_000).is_err());
 }
 
+// Proves HND-041: delimiters.
+#[test]
+fn a_delimiter_is_one_ascii_character() {
+    let columns = schema(&id_and_name());
+    for delimiter in *b";\t|" {
+        let mut decoder = Decoder::new(&FileFormat::Csv { delimiter }, &columns).unwrap();
+        let record = |text: &str| text.replace(',', char::from(delimiter).encode_utf8(&mut [0]));
+        assert_eq!(decoder.header(record("id,name").as_bytes()), Ok(true));
+        assert_eq!(
+            one(decoder, record("1,\"é,\"").as_bytes()).unwrap(),
+            record("1|é,")
+        );
+    }
+    for delimiter in [b'"', b'\n', b'\r', 0xc2] {
+        let format = FileFormat::Csv { delimiter };
+        assert!(Decoder::new(&format, &columns).is_err());
+    }
+}
+
 #[test]
 fn types_without_a_form_are_refused_at_the_start() {
     let odd = schema(&[("x", DataType::Binary)]);

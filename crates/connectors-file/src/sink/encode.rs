@@ -9,6 +9,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use millstream_graph::SinkFormat;
 use millstream_operator::{ErrorKind, OperatorError};
 
+use crate::decode::check_delimiter;
 use crate::fault;
 
 /// Writes rows as a [`FileSource`](millstream_graph::FileSource) of the same format reads them.
@@ -22,6 +23,9 @@ pub(super) struct Encoder {
 
 impl Encoder {
     pub(super) fn new(format: SinkFormat, schema: &SchemaRef) -> Result<Self, OperatorError> {
+        if let SinkFormat::Csv { delimiter } = format {
+            check_delimiter(delimiter)?;
+        }
         if matches!(format, SinkFormat::Csv { .. })
             && let Some(nested) = schema.fields().iter().find(|f| f.data_type().is_nested())
         {

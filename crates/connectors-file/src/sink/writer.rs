@@ -1,6 +1,6 @@
 //! The writing half of a file sink.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -239,10 +239,20 @@ fn create_directories(fs: &dyn Fs, path: &Path) -> Result<(), millstream_env::fs
             false => directory,
         };
         match fs.sync_dir(directory) {
-            // A directory that cannot be opened was there before: this user made no name in it.
-            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => break,
+            // This user made no name in a directory that is closed to him.
+            Err(error) if is_closed(error.kind()) => break,
             synced => synced?,
         }
     }
     Ok(())
+}
+
+fn is_closed(kind: io::ErrorKind) -> bool {
+    matches!(
+        kind,
+        io::ErrorKind::PermissionDenied
+            | io::ErrorKind::ReadOnlyFilesystem
+            | io::ErrorKind::InvalidInput
+            | io::ErrorKind::Unsupported
+    )
 }

@@ -201,5 +201,4 @@ fn matches(pattern: &Pattern, name: &OsStr) -> bool {
 }
 
 #[cfg(test)]
-#[path = "expand_tests.rs"]
 mod tests;

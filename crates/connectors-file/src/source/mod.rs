@@ -13,3 +13,6 @@ mod window;
 
 pub use enumerator::FileEnumerator;
 pub use reader::FileReader;
+
+#[cfg(test)]
+mod tests;

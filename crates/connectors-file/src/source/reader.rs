@@ -104,7 +104,3 @@ impl SplitReader for FileReader {
         self.bad_records
     }
 }
-
-#[cfg(test)]
-#[path = "reader_tests.rs"]
-mod tests;

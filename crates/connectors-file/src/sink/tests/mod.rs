@@ -1,14 +1,17 @@
+//! A sink's files from writing to commit, and what happens when something goes wrong.
+
+mod format;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, UInt8Array};
-use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt8Array};
+use arrow::datatypes::{DataType, SchemaRef};
 use millstream_batch::Batch;
 use millstream_env::fs::{MemoryFs, RealFs};
 use millstream_graph::{FileFormat, SinkFormat};
 use millstream_operator::{CommitFailure, Committable, ErrorKind, OperatorInfo};
 use millstream_types::{CheckpointId, Disposition, MaxParallelism, OperatorUid};
-use proptest::prelude::*;
 
 use crate::testing::{files, put, read, schema, source};
 
@@ -82,6 +85,7 @@ fn commit_all(sink: &TwoPhaseSink, committables: &[Committable]) {
         .for_each(|c| sink.committer.commit(c).unwrap());
 }
 
+// Proves fence F15.
 #[test]
 fn rows_become_visible_with_the_commit_and_not_before() {
     let fs = files(&[]);
@@ -139,6 +143,7 @@ fn the_last_rows_are_committed_and_nothing_unfinished_is_left() {
     assert!(staged(fs.as_ref()).is_empty());
 }
 
+// Proves fence F12.
 #[test]
 fn a_commit_may_be_repeated_at_any_step() {
     let fs = files(&[]);
@@ -251,6 +256,7 @@ fn files_roll_by_size_and_sort_in_the_order_of_their_rows() {
     assert_eq!(rows, (0..15_000).map(|n| n.to_string()).collect::<Vec<_>>());
 }
 
+// Proves fence F13: after a restore the promised files stay and the others go.
 #[test]
 fn leftovers_go_and_promised_and_foreign_files_stay() {
     let fs = files(&[]);
@@ -441,60 +447,4 @@ fn a_real_directory_is_written_and_committed_too() {
         contents(fs.as_ref(), &format!("{path}/{}", promised[0].id)),
         "n\n0\n1\n"
     );
-}
-
-fn table() -> (SchemaRef, impl Strategy<Value = RecordBatch>) {
-    let schema = schema(&[
-        ("i", DataType::Int64),
-        ("t", DataType::Utf8),
-        ("d", DataType::Float64),
-        ("ts", DataType::Timestamp(TimeUnit::Millisecond, None)),
-        ("m", DataType::Decimal128(20, 3)),
-    ]);
-    let row = (
-        any::<Option<i64>>(),
-        prop::option::of("[a-zé\",;\r\n\\\\\u{feff} ]{0,6}"),
-        prop::option::of(any::<f64>().prop_filter("finite", |d| d.is_finite())),
-        prop::option::of(-60_000_000_000_000i64..200_000_000_000_000),
-        prop::option::of(-99_999_999_999_999_999_999i128..99_999_999_999_999_999_999),
-    );
-    let of = Arc::clone(&schema);
-    let table = prop::collection::vec(row, 1..20).prop_map(move |rows| {
-        let decimals = arrow::array::Decimal128Array::from_iter(rows.iter().map(|r| r.4));
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(Int64Array::from_iter(rows.iter().map(|r| r.0))),
-            Arc::new(StringArray::from_iter(rows.iter().map(|r| r.1.as_deref()))),
-            Arc::new(Float64Array::from_iter(rows.iter().map(|r| r.2))),
-            Arc::new(arrow::array::TimestampMillisecondArray::from_iter(
-                rows.iter().map(|r| r.3),
-            )),
-            Arc::new(decimals.with_precision_and_scale(20, 3).unwrap()),
-        ];
-        RecordBatch::try_new(Arc::clone(&of), columns).unwrap()
-    });
-    (schema, table)
-}
-
-proptest! {
-    /// Proves HND-041 and HND-037: what our sink writes our source reads, row for row.
-    #[test]
-    fn what_is_written_is_read_again(
-        batch in table().1,
-        (sink_format, source_format) in prop_oneof![
-            Just((JSON, FileFormat::JsonLines)),
-            Just((SinkFormat::Csv { delimiter: b',' }, FileFormat::Csv { delimiter: b',' })),
-            Just((SinkFormat::Csv { delimiter: b';' }, FileFormat::Csv { delimiter: b';' })),
-            Just((SinkFormat::Csv { delimiter: b'\t' }, FileFormat::Csv { delimiter: b'\t' })),
-        ],
-    ) {
-        let (schema, _) = table();
-        let fs = files(&[]);
-        let mut sink = file_sink(&fs, &config(sink_format), &schema, JOB).unwrap();
-        sink.writer.open(&info(0, 1), 1).unwrap();
-        sink.writer.write(&Batch::new(batch.clone())).unwrap();
-        let promised = sink.writer.prepare_commit(CheckpointId(1)).unwrap();
-        commit_all(&sink, &promised);
-        let source = source("/out", source_format, Arc::clone(&schema));
-        prop_assert_eq!(read(&fs, &source).unwrap().table(&schema), batch);
-    }
 }
