@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use arrow::datatypes::DataType;
 use millstream_env::fs::Fs;
-use millstream_graph::{BadRecordPolicy, FileSource};
+use millstream_graph::{BadRecordPolicy, FileFormat, FileSource};
 use millstream_operator::{Budget, ReaderOutput, Split, SplitReader};
 use millstream_types::MonoTime;
 use proptest::prelude::*;
@@ -169,6 +169,45 @@ proptest! {
         };
         let budget = Budget { rows, bytes: 1 << 20 };
         prop_assert_eq!(read_with_restores(&fs, &config, budget), expected);
+    }
+
+    /// Whatever the bytes are, reading ends, and restores between all outputs change neither rows
+    /// nor dead letters.
+    #[test]
+    fn any_bytes_are_read_to_their_end_and_alike_with_restores(
+        body in "([a-c,]|\"|\"\"|\n|\r\n|[{}:1é]|\"id\":){0,60}",
+        broken in prop::option::of(any::<prop::sample::Index>()),
+        (rows, max_line_bytes) in (1usize..4, 1u64..30),
+        format in prop_oneof![Just(CSV), Just(FileFormat::Text), Just(FileFormat::JsonLines)],
+    ) {
+        let mut contents = body.into_bytes();
+        if let (Some(index), false) = (broken, contents.is_empty()) {
+            let at = index.index(contents.len());
+            contents[at] = 0xff;
+        }
+        let columns = match format {
+            FileFormat::Text => schema(&[("line", DataType::Utf8)]),
+            FileFormat::JsonLines => schema(&[("id", DataType::Int64), ("a", DataType::Utf8)]),
+            FileFormat::Csv { .. } => {
+                contents.splice(0..0, *b"id,a\n");
+                schema(&[("id", DataType::Utf8), ("a", DataType::Utf8)])
+            }
+        };
+        let fs = files(&[("/d/a", &contents)]);
+        let config = FileSource {
+            split_bytes: 16,
+            on_error: BadRecordPolicy::DeadLetter,
+            max_line_bytes: max_line_bytes.max(4),
+            ..source("/d/a", format, columns)
+        };
+        let budget = Budget { rows, bytes: 1 << 20 };
+        let restored = read_with_restores(&fs, &config, budget);
+        let splits = discover(&fs, &config).unwrap().splits;
+        let straight = drain(&mut reader(&fs, &config, splits), budget).unwrap();
+        let (letters, rows): (Vec<String>, Vec<String>) =
+            restored.into_iter().partition(|row| row.starts_with("in|/d/a|"));
+        prop_assert_eq!(rows, straight.rows());
+        prop_assert_eq!(letters, straight.letters());
     }
 
     /// CSV is read as the `csv` crate reads it, and with restores at every record.
