@@ -1,7 +1,7 @@
 //! Exactly-once output, checked in every state within bounds, and the proof that the check would
 //! notice: each rule of the protocol is taken away once.
 //!
-//! Proves RELIABILITY 3.2 and I1, I5 to I8, I10, fences F1, F3, F4, F5, F7, F13.
+//! Proves I1, I5 to I8, I10, fences F1, F3, F4, F5, F7, F13.
 
 use std::collections::BTreeSet;
 

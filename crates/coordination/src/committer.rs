@@ -1,4 +1,4 @@
-//! The second phase of a sink (SEMANTICS B14): what a completed checkpoint promised is committed,
+//! The second phase of a sink (B14): what a completed checkpoint promised is committed,
 //! once, in order.
 //!
 //! Invariants: nothing is committed before its checkpoint is complete; one commit at a time; after

@@ -1,4 +1,4 @@
-//! Who is alive (SEMANTICS B15): heartbeats, lost connections, and one's own pauses.
+//! Who is alive (B15): heartbeats, lost connections, and one's own pauses.
 //!
 //! The same machine watches taskmanagers on a jobmanager and the jobmanager on a taskmanager. It
 //! gives liveness only: what it says wrongly costs a restart, never a row, since safety rests on

@@ -1,4 +1,4 @@
-//! Which state of a checkpoint each subtask starts from (SEMANTICS B5.5, B11).
+//! Which state of a checkpoint each subtask starts from (B5.5, B11).
 //!
 //! Invariants: every key group is restored by exactly the subtask that owns it now; every handle
 //! of operator state goes to exactly one subtask; state that the job has no operator for is

@@ -71,7 +71,7 @@ pub fn is_shared(name: &ObjectName) -> bool {
     name.as_str().starts_with("shared/")
 }
 
-/// Where the time of one subtask's snapshot went (SEMANTICS B2).
+/// Where the time of one subtask's snapshot went (B2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CheckpointMetrics {
     /// From the barrier's creation to its first sight at this subtask.

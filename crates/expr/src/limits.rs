@@ -1,4 +1,4 @@
-//! Bounds that hold before any recursive code sees the text (RELIABILITY 5, row "SQL /
+//! Bounds that hold before any recursive code sees the text (docs/spec/bad-input.md, row "SQL /
 //! expressions").
 //!
 //! The parser and the planner of the SQL library recurse, and so does dropping their trees. A stack

@@ -1,4 +1,4 @@
-//! Two-phase sinks: what is written before a checkpoint becomes visible after it (SEMANTICS B14).
+//! Two-phase sinks: what is written before a checkpoint becomes visible after it (B14).
 
 use std::sync::Arc;
 

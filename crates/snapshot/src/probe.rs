@@ -1,5 +1,5 @@
 //! Is this a store that a claim chain can stand on? Asked once, at start, because the safety of
-//! every job rests on the answer (RELIABILITY 0, decision 4): two creates of one name must not
+//! every job rests on the answer (DESIGN 7): two creates of one name must not
 //! both succeed. Some S3 servers accept the condition and ignore it.
 
 use bytes::Bytes;

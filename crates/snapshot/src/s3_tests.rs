@@ -142,7 +142,7 @@ async fn a_server_that_honours_conditions_is_accepted_and_creates_only() {
     );
 }
 
-// RELIABILITY 0, decision 4: the chain stands on create-only writes alone.
+// The chain stands on create-only writes alone.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_ignores_conditions_is_refused_by_name_with_a_remedy() {
     let server = FakeS3::default();

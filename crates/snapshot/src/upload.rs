@@ -14,7 +14,7 @@ use crate::error::{Mismatch, Operation, StoreError};
 use crate::names::{self, CheckpointDir};
 use crate::store::{Store, Upload};
 
-/// State of at most this many bytes is inlined unless configured otherwise (SEMANTICS B10.11).
+/// State of at most this many bytes is inlined unless configured otherwise (B10.11).
 pub const INLINE_BYTES_DEFAULT: usize = 20 * 1024;
 
 /// Chunks between the snapshot thread and the upload; a full channel slows the thread down.

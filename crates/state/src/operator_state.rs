@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-/// How a list is spread when an operator is restored (SEMANTICS B11.1).
+/// How a list is spread when an operator is restored (B11.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum ListMode {
     /// Elements are dealt out evenly.
@@ -50,7 +50,7 @@ pub enum RedistributeError {
 }
 
 /// The lists of each of `new_parallelism` subtasks, by name, from those of each old one
-/// (SEMANTICS B11.1, B11.2).
+/// (B11.1, B11.2).
 ///
 /// An even-split list is cut into runs of `total / new_parallelism` elements, in order; the first
 /// `total mod new_parallelism` subtasks get one more. Which subtask is first rotates from state to

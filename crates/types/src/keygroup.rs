@@ -1,4 +1,4 @@
-//! Key groups: the unit in which keyed state is spread over subtasks (SEMANTICS B10.1).
+//! Key groups: the unit in which keyed state is spread over subtasks (B10.1).
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The invariants (RELIABILITY 3.6) as properties of the model.
+//! The invariants (docs/spec/fences.md) as properties of the model.
 
 use stateright::Property;
 

@@ -1,4 +1,4 @@
-//! A model of exactly-once output that drives the production claim chain (RELIABILITY 3.2).
+//! A model of exactly-once output that drives the production claim chain.
 //!
 //! Two jobmanagers, of which the deposed one never dies, run a job of one source, a FIFO channel
 //! and a two-phase sink. Every claim starts another lineage of tasks while the older ones run on

@@ -1,4 +1,4 @@
-//! How a checkpoint is given up (SEMANTICS B1.6 to B1.9), and what a restart does to open ones.
+//! How a checkpoint is given up (B1.6 to B1.9), and what a restart does to open ones.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What tasks answer to a checkpoint (SEMANTICS B1.3, B1.4).
+//! What tasks answer to a checkpoint (B1.3, B1.4).
 
 use super::coordinator::{Coordinator, Phase};
 use super::history::AckRecord;

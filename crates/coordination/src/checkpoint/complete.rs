@@ -1,4 +1,4 @@
-//! From the last acknowledgement to an entry on the chain (SEMANTICS B1.5, B1.8).
+//! From the last acknowledgement to an entry on the chain (B1.5, B1.8).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

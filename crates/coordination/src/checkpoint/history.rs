@@ -1,4 +1,4 @@
-//! What is kept of every checkpoint for people to look at (SEMANTICS B1.12).
+//! What is kept of every checkpoint for people to look at (B1.12).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The checkpoint coordinator of one job (SEMANTICS B1, B5; DESIGN 7).
+//! The checkpoint coordinator of one job (B1, B5; DESIGN 7).
 //!
 //! A request waits in the queue; it becomes a pending checkpoint with a plan, an id and a timeout;
 //! tasks acknowledge; metadata is stored; COMPLETED is appended to the chain; only then is anybody

@@ -1,4 +1,4 @@
-//! Lines of the coordinator's log, in the wording that operators search for (SEMANTICS G).
+//! Lines of the coordinator's log, in the wording that operators search for (docs/spec/log-catalogue.md).
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Which subtasks a checkpoint is taken of (SEMANTICS B5.1).
+//! Which subtasks a checkpoint is taken of (B5.1).
 
 use std::collections::{BTreeMap, BTreeSet};
 

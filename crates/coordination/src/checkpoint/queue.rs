@@ -1,4 +1,4 @@
-//! Requests for checkpoints and the order in which they are served (SEMANTICS B1.1).
+//! Requests for checkpoints and the order in which they are served (B1.1).
 
 use std::collections::BTreeMap;
 

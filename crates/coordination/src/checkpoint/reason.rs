@@ -1,4 +1,4 @@
-//! Why a checkpoint failed, and which of these failures count against the job (SEMANTICS B1.9).
+//! Why a checkpoint failed, and which of these failures count against the job (B1.9).
 
 use std::fmt;
 

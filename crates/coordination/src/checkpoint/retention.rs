@@ -1,4 +1,4 @@
-//! Which completed checkpoints are kept, and what is deleted of the others (SEMANTICS B1.11,
+//! Which completed checkpoints are kept, and what is deleted of the others (B1.11,
 //! DESIGN 7 "Deleting").
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! From a request to a pending checkpoint (SEMANTICS B1.1, B1.2).
+//! From a request to a pending checkpoint (B1.1, B1.2).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The life of one job and its failover (SEMANTICS B8, B9).
+//! The life of one job and its failover (B8, B9).
 //!
 //! Every start, the first as any other, goes the same way: CLAIM on the chain, slots, deployment.
 //! A failure opens a *wave*: the affected tasks are cancelled while the restart strategy's delay

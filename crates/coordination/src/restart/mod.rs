@@ -1,4 +1,4 @@
-//! Restart strategies (SEMANTICS B8.2 to B8.6): whether a failed job starts again, and when.
+//! Restart strategies (B8.2 to B8.6): whether a failed job starts again, and when.
 //!
 //! A strategy counts *waves*, not single errors: whoever calls [`RestartStrategy::on_failure`]
 //! has merged the failures of one wave already (B8.1). Time and randomness are arguments.

@@ -1,4 +1,4 @@
-//! Taskmanagers, their slots, and which job runs where (SEMANTICS B13.1, B13.2).
+//! Taskmanagers, their slots, and which job runs where (B13.1, B13.2).
 //!
 //! A job gets all its slots at once or waits. Slot k of a sharing group holds subtask k of every
 //! vertex of that group. Where a subtask ran before is preferred, since its local state may still

@@ -1,4 +1,4 @@
-//! Bounds: RELIABILITY 5, row "SQL / expressions".
+//! Bounds: docs/spec/bad-input.md, row "SQL / expressions".
 
 use millstream_expr::{ErrorKind, MAX_DEPTH, MAX_LENGTH_BYTES, compile};
 

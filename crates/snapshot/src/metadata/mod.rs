@@ -1,7 +1,7 @@
 //! `_metadata`: what one checkpoint consists of.
 //!
 //! Invariants: it is written last, once, and after everything it names; it names objects relative
-//! to the directory it belongs to, so a moved directory restores (SEMANTICS B12) and no file leads
+//! to the directory it belongs to, so a moved directory restores (B12) and no file leads
 //! out of it; what is read has passed every check that needs no other object, and
 //! [`verify`] does the rest before any task starts (fence F21).
 

@@ -182,7 +182,7 @@ fn first_object(message: &mut pb::CheckpointMetadata) -> &mut pb::ObjectHandle {
     }
 }
 
-// RELIABILITY 5, checkpoint metadata at restore; fence F21.
+// docs/spec/bad-input.md, checkpoint metadata at restore; fence F21.
 #[test]
 fn hostile_fields_are_refused_by_name() {
     check_refused(
@@ -315,7 +315,7 @@ fn a_foreign_checkpoint_under_our_name_is_refused() {
     assert_eq!(sample().check_identity(JOB, CheckpointId(7)), Ok(()));
 }
 
-// SEMANTICS B12: a moved directory restores.
+// B12: a moved directory restores.
 #[tokio::test(start_paused = true)]
 async fn stored_metadata_is_read_from_wherever_its_directory_is() {
     let env = env(1);

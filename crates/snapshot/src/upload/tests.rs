@@ -117,7 +117,7 @@ async fn a_snapshot_thread_waits_for_a_slow_upload() {
     assert_eq!(read.0, contents(60_000));
 }
 
-// SEMANTICS B10.13: an upload is aborted with its checkpoint, within a second.
+// B10.13: an upload is aborted with its checkpoint, within a second.
 #[tokio::test(start_paused = true)]
 async fn cancelling_ends_the_upload_at_once_and_leaves_nothing() {
     let env = env(1);

@@ -1,4 +1,4 @@
-//! Memory and RocksDB do the same operations and must agree byte for byte (RELIABILITY 3.1).
+//! Memory and RocksDB do the same operations and must agree byte for byte.
 
 use super::{Fleet, Kind, MAP, VALUES, Write};
 use millstream_state::ScanRange;
