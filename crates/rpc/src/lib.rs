@@ -8,12 +8,25 @@
 //!
 //! Must never depend on: how a job is run or scheduled; a configuration file.
 
+mod connect;
+mod control;
+pub mod data;
 mod error;
 mod graph;
+pub mod jobs;
 mod scalar;
+mod serve;
+#[cfg(test)]
+mod testing;
 
+pub use connect::{CallError, ConnectError, Connection, connect};
+pub use control::{
+    ControlGateway, ControlMessage, ControlReceiver, ControlSession, ControlSessionError,
+    FrameIoError, MESSAGE_BYTES_MAX, MessageReader, MessageWriter, connect_control,
+};
 pub use error::{DecodeError, EncodeError};
 pub use graph::{GRAPH_BYTES_MAX, decode_graph, encode_graph};
+pub use serve::{ServeError, ServerLimits, serve_data, serve_jobmanager};
 
 /// The messages and services of `proto/millstream/v1`.
 #[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]

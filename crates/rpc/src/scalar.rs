@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use millstream_types::WallTime;
+
 use crate::error::{DecodeError, invalid, missing};
 
 /// Longer ones are cut: more than ten thousand years, the longest that the wire allows.
@@ -33,4 +35,33 @@ pub(crate) fn duration_from_wire(
             Err(invalid(message, field, what))
         }
     }
+}
+
+pub(crate) fn time_to_wire(time: WallTime) -> prost_types::Timestamp {
+    let millis = time.as_millis();
+    // Below 1,000,000,000: it fits.
+    let nanos = (millis.rem_euclid(1_000) * 1_000_000) as i32;
+    prost_types::Timestamp {
+        seconds: millis.div_euclid(1_000),
+        nanos,
+    }
+}
+
+pub(crate) fn time_from_wire(
+    message: &'static str,
+    field: &'static str,
+    found: Option<prost_types::Timestamp>,
+) -> Result<WallTime, DecodeError> {
+    let prost_types::Timestamp { seconds, nanos } = found.ok_or(missing(message, field))?;
+    let whole = seconds
+        .checked_mul(1_000)
+        .filter(|_| (0..1_000_000_000).contains(&nanos));
+    let millis = whole.and_then(|whole| whole.checked_add(i64::from(nanos / 1_000_000)));
+    millis.map(WallTime).ok_or_else(|| {
+        invalid(
+            message,
+            field,
+            format!("is {seconds} s and {nanos} ns, no point in time"),
+        )
+    })
 }

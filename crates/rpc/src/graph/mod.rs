@@ -50,7 +50,7 @@ pub fn decode_graph(bytes: &[u8]) -> Result<JobGraph, DecodeError> {
     graph_from_wire(message)
 }
 
-fn graph_to_wire(graph: &JobGraph) -> Result<pb::JobGraph, EncodeError> {
+pub(crate) fn graph_to_wire(graph: &JobGraph) -> Result<pb::JobGraph, EncodeError> {
     let operators: Result<_, _> = graph.operators.iter().map(node_to_wire).collect();
     Ok(pb::JobGraph {
         name: graph.name.clone(),
@@ -60,7 +60,7 @@ fn graph_to_wire(graph: &JobGraph) -> Result<pb::JobGraph, EncodeError> {
     })
 }
 
-fn graph_from_wire(message: pb::JobGraph) -> Result<JobGraph, DecodeError> {
+pub(crate) fn graph_from_wire(message: pb::JobGraph) -> Result<JobGraph, DecodeError> {
     let operators: Result<_, _> = message.operators.into_iter().map(node_from_wire).collect();
     let edges: Result<_, _> = message.edges.into_iter().map(edge_from_wire).collect();
     Ok(JobGraph {

@@ -367,7 +367,7 @@ fn what_makes_no_sense_is_refused_by_message_and_field() {
     ));
 }
 
-/// Deep nesting must neither overflow the stack nor pass (RELIABILITY 5, job submission).
+/// Deep nesting must neither overflow the stack nor pass (docs/spec/bad-input.md, job submission).
 #[test]
 fn a_message_nested_a_hundred_thousand_deep_is_refused() {
     // A length-delimited field 2 inside itself: DataType.list.element.type and so on, by hand.

@@ -1,0 +1,387 @@
+//! Connections to servers of ours, and calls that fail in words.
+
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use millstream_env::Env;
+use millstream_env::net::{Conn, NetError};
+use tokio::sync::Mutex;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::error::DecodeError;
+
+/// Bytes on the way per stream and per connection: far above what one round trip needs.
+pub(crate) const STREAM_WINDOW: u32 = 4 << 20;
+pub(crate) const CONNECTION_WINDOW: u32 = 16 << 20;
+/// An HTTP/2 frame: larger than the default, so that a data frame is not cut into sixty-four.
+pub(crate) const HTTP2_FRAME: u32 = 256 << 10;
+const HEADER_BYTES_MAX: u32 = 16 << 10;
+
+/// Why there is no connection. Display names the address and the cause.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The text is no address.
+    #[error("{address:?} is no address: expected host:port, such as localhost:6123")]
+    Address {
+        /// As given.
+        address: String,
+    },
+    /// The name stands for no address.
+    #[error("cannot reach {address}: the host name cannot be resolved")]
+    Resolve {
+        /// The address.
+        address: String,
+        /// What the resolver said.
+        source: NetError,
+    },
+    /// Nobody listens there.
+    #[error("cannot reach {address}: connection refused, nothing listens there")]
+    Refused {
+        /// The address.
+        address: String,
+        /// What the network said.
+        source: NetError,
+    },
+    /// No answer in time.
+    #[error("cannot reach {address}: no answer within {waited:?}")]
+    Timeout {
+        /// The address.
+        address: String,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// Another reason.
+    #[error("cannot reach {address}: {cause}")]
+    Unreachable {
+        /// The address.
+        address: String,
+        /// In words.
+        cause: String,
+    },
+    /// Something else listens there.
+    #[error("{address} answers, but not as a Millstream {what} does: {cause}")]
+    WrongProtocol {
+        /// The address.
+        address: String,
+        /// What was expected there.
+        what: &'static str,
+        /// In words.
+        cause: String,
+    },
+}
+
+impl ConnectError {
+    /// What to do about it.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Address { .. } => "write the address as host:port, IPv6 as [::1]:6123",
+            Self::Resolve { .. } => "check the spelling of the host and the name service",
+            Self::Refused { .. } => "check that the daemon runs and that the port is its gRPC port",
+            Self::Timeout { .. } | Self::Unreachable { .. } => {
+                "check the network and firewalls between this host and that address"
+            }
+            Self::WrongProtocol { .. } => {
+                "check the port: gRPC is 6123 by default, 8081 is the web page"
+            }
+        }
+    }
+
+    fn of_net(address: &str, error: NetError) -> Self {
+        let address = address.to_owned();
+        match &error {
+            NetError::Resolve { .. } => Self::Resolve {
+                address,
+                source: error,
+            },
+            NetError::Connect { source, .. }
+                if source.kind() == io::ErrorKind::ConnectionRefused =>
+            {
+                Self::Refused {
+                    address,
+                    source: error,
+                }
+            }
+            NetError::Connect { .. } | NetError::Listen { .. } | NetError::NoFreePort { .. } => {
+                Self::Unreachable {
+                    address,
+                    cause: in_words(&error),
+                }
+            }
+        }
+    }
+}
+
+/// Why a call has no answer that can be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The request is refused.
+    #[error("{message}")]
+    Refused {
+        /// All faults.
+        message: String,
+    },
+    /// No such job.
+    #[error("{message}")]
+    NotFound {
+        /// Which.
+        message: String,
+    },
+    /// Not in this state.
+    #[error("{message}")]
+    Conflict {
+        /// Why.
+        message: String,
+    },
+    /// The server cannot do it now.
+    #[error("{message}")]
+    Unavailable {
+        /// Why.
+        message: String,
+    },
+    /// The connection broke; whether the request was carried out is not known.
+    #[error("the connection to {address} broke: {cause}")]
+    Lost {
+        /// The address.
+        address: String,
+        /// In words.
+        cause: String,
+    },
+    /// The server does not know the call.
+    #[error("{address} does not offer this call: {message}")]
+    Unknown {
+        /// The address.
+        address: String,
+        /// What it said.
+        message: String,
+    },
+    /// A fault of the server.
+    #[error("{address} failed: {message}")]
+    Server {
+        /// The address.
+        address: String,
+        /// What it said.
+        message: String,
+    },
+    /// An answer that makes no sense.
+    #[error("the answer of {address} is refused")]
+    Answer {
+        /// The address.
+        address: String,
+        /// What is wrong with it.
+        #[source]
+        error: DecodeError,
+    },
+}
+
+impl CallError {
+    pub(crate) fn of_status(address: &str, status: &Status) -> Self {
+        let (address, message) = (address.to_owned(), status.message().to_owned());
+        // A status with a source was made on this side, because the connection did not hold.
+        if let Some(source) = status.source() {
+            return Self::Lost {
+                address,
+                cause: in_words(source),
+            };
+        }
+        match status.code() {
+            Code::InvalidArgument | Code::OutOfRange | Code::ResourceExhausted => {
+                Self::Refused { message }
+            }
+            Code::NotFound => Self::NotFound { message },
+            Code::FailedPrecondition | Code::AlreadyExists | Code::Aborted => {
+                Self::Conflict { message }
+            }
+            Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => {
+                Self::Unavailable { message }
+            }
+            Code::Unimplemented => Self::Unknown { address, message },
+            Code::Ok
+            | Code::Unknown
+            | Code::Internal
+            | Code::DataLoss
+            | Code::PermissionDenied
+            | Code::Unauthenticated => Self::Server { address, message },
+        }
+    }
+}
+
+/// The innermost causes, without those that only say that something went wrong.
+pub(crate) fn in_words(error: &(dyn Error + 'static)) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let text = error.to_string();
+        let says_nothing = [
+            "transport error",
+            "client error (Connect)",
+            "connection error",
+        ];
+        let is_new = !texts.iter().any(|before| before.contains(&text));
+        if is_new && !says_nothing.contains(&text.as_str()) {
+            texts.push(text);
+        }
+        next = error.source();
+    }
+    match texts.is_empty() {
+        true => "the connection was closed".to_owned(),
+        false => texts.join(": "),
+    }
+}
+
+/// A connection to one server.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    channel: Channel,
+    address: String,
+    may_redial: Arc<AtomicBool>,
+}
+
+impl Connection {
+    /// The address as it was given.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(crate) fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+}
+
+/// Connects to the jobmanager at `address` ("host:port") within `timeout`, and checks that it is
+/// one. A connection that breaks is made anew by the next call.
+pub async fn connect(
+    env: &Env,
+    address: &str,
+    timeout: Duration,
+) -> Result<Connection, ConnectError> {
+    let no_address = || ConnectError::Address {
+        address: address.to_owned(),
+    };
+    let (host, port) = address.rsplit_once(':').ok_or_else(no_address)?;
+    let port: u16 = port.parse().map_err(|_| no_address())?;
+    if host.is_empty() || (host.contains(':') && !host.starts_with('[')) {
+        return Err(no_address());
+    }
+    let connecting = async {
+        let connection = open(env, address, host, port, timeout).await?;
+        check(&connection, "jobmanager").await?;
+        connection.may_redial.store(true, Ordering::Relaxed);
+        Ok(connection)
+    };
+    let result = env.clock().timeout(timeout, connecting).await;
+    let waited = timeout;
+    result.map_err(|_| ConnectError::Timeout {
+        address: address.to_owned(),
+        waited,
+    })?
+}
+
+/// A connection without the check of who answers. It is made once: until the check, a server that
+/// hangs up is not one of ours, and dialling again would hide that.
+pub(crate) async fn open(
+    env: &Env,
+    address: &str,
+    host: &str,
+    port: u16,
+    timeout: Duration,
+) -> Result<Connection, ConnectError> {
+    let first = env.net().connect_host(host, port).await;
+    let first = first.map_err(|error| ConnectError::of_net(address, error))?;
+    let may_redial = Arc::new(AtomicBool::new(false));
+    let dial = Dial {
+        env: env.clone(),
+        host: host.to_owned(),
+        port,
+        timeout,
+        first: Arc::new(Mutex::new(Some(first))),
+        may_redial: Arc::clone(&may_redial),
+    };
+    let connector = tower::service_fn(move |_| {
+        let dial = dial.clone();
+        async move { dial.next().await.map(TokioIo::new) }
+    });
+    // The name is for the requests' headers only: the connector knows where to.
+    let endpoint = Endpoint::from_static("http://millstream")
+        .http2_keep_alive_interval(Duration::from_secs(10))
+        .keep_alive_timeout(Duration::from_secs(10))
+        .keep_alive_while_idle(true)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_frame_size(HTTP2_FRAME)
+        .http2_max_header_list_size(HEADER_BYTES_MAX);
+    let channel = endpoint
+        .connect_with_connector(connector)
+        .await
+        .map_err(|error| ConnectError::Unreachable {
+            address: address.to_owned(),
+            cause: in_words(&error),
+        })?;
+    Ok(Connection {
+        channel,
+        address: address.to_owned(),
+        may_redial,
+    })
+}
+
+/// Whether a server of ours answers. Something else shows itself with the first request only.
+async fn check(connection: &Connection, what: &'static str) -> Result<(), ConnectError> {
+    let mut health = HealthClient::new(connection.channel());
+    let answer = health
+        .check(HealthCheckRequest {
+            service: String::new(),
+        })
+        .await;
+    answer.map(drop).map_err(|status| {
+        let cause = match status.source() {
+            Some(source) => in_words(source),
+            None => status.message().to_owned(),
+        };
+        ConnectError::WrongProtocol {
+            address: connection.address.clone(),
+            what,
+            cause,
+        }
+    })
+}
+
+/// Makes the connections of one channel.
+#[derive(Clone)]
+struct Dial {
+    env: Env,
+    host: String,
+    port: u16,
+    timeout: Duration,
+    /// Made before the channel, for the sake of its error.
+    first: Arc<Mutex<Option<Conn>>>,
+    may_redial: Arc<AtomicBool>,
+}
+
+impl Dial {
+    async fn next(&self) -> io::Result<Conn> {
+        if let Some(conn) = self.first.lock().await.take() {
+            return Ok(conn);
+        }
+        if !self.may_redial.load(Ordering::Relaxed) {
+            return Err(io::Error::other(
+                "it closed the connection without an answer",
+            ));
+        }
+        let net = self.env.net();
+        let connecting = net.connect_host(&self.host, self.port);
+        match self.env.clock().timeout(self.timeout, connecting).await {
+            Ok(Ok(conn)) => Ok(conn),
+            Ok(Err(error)) => Err(io::Error::other(in_words(&error))),
+            Err(elapsed) => {
+                let text = format!("no answer within {:?}", elapsed.limit);
+                Err(io::Error::new(io::ErrorKind::TimedOut, text))
+            }
+        }
+    }
+}

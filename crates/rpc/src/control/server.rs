@@ -1,0 +1,162 @@
+//! The jobmanager's side of the control streams.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::{Stream, StreamExt};
+use millstream_coordination::protocol::{FromTaskmanager, ToTaskmanager};
+use millstream_env::{Clock, Env};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::bounded;
+use super::from_taskmanager;
+use crate::pb;
+use crate::pb::control_service_server::{ControlService, ControlServiceServer};
+
+/// Messages between the conversion and the socket.
+const QUEUE: usize = 64;
+/// How long what was said before an end may take to leave.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// A session that has to end.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ControlSessionError {
+    /// Why, for the taskmanager's log.
+    pub message: String,
+}
+
+/// Takes the connections of taskmanagers; implemented by whoever runs the jobmanager.
+pub trait ControlGateway: Send + Sync + 'static {
+    /// A taskmanager connected. Messages put into `outgoing` go to it; that nobody puts any more
+    /// ends the connection. The session is dropped when the connection ended.
+    fn connect(&self, outgoing: mpsc::Sender<ToTaskmanager>) -> Box<dyn ControlSession>;
+}
+
+/// One connection of one taskmanager.
+#[async_trait]
+pub trait ControlSession: Send {
+    /// Takes a message. After an error the connection ends.
+    async fn receive(&mut self, message: FromTaskmanager) -> Result<(), ControlSessionError>;
+}
+
+pub(crate) fn control_service(
+    env: &Env,
+    gateway: Arc<dyn ControlGateway>,
+    limit: usize,
+) -> ControlServiceServer<impl ControlService> {
+    let connections = Connections {
+        env: env.component("control streams"),
+        gateway,
+        limit,
+    };
+    ControlServiceServer::new(connections)
+        .max_decoding_message_size(limit)
+        .max_encoding_message_size(limit)
+}
+
+struct Connections {
+    env: Env,
+    gateway: Arc<dyn ControlGateway>,
+    limit: usize,
+}
+
+type Reply = Result<pb::ToTaskmanager, Status>;
+
+#[async_trait]
+impl ControlService for Connections {
+    type ConnectStream = ReceiverStream<Reply>;
+
+    async fn connect(
+        &self,
+        request: Request<Streaming<pb::FromTaskmanager>>,
+    ) -> Result<Response<Self::ConnectStream>, Status> {
+        let (replies, sent) = mpsc::channel(QUEUE);
+        let connection = Connection {
+            clock: self.env.clock().clone(),
+            gateway: Arc::clone(&self.gateway),
+            limit: self.limit,
+            replies,
+        };
+        self.env
+            .spawner()
+            .supervise("control stream", connection.run(request.into_inner()));
+        Ok(Response::new(ReceiverStream::new(sent)))
+    }
+}
+
+struct Connection {
+    clock: Clock,
+    gateway: Arc<dyn ControlGateway>,
+    limit: usize,
+    replies: mpsc::Sender<Reply>,
+}
+
+impl Connection {
+    async fn run(self, incoming: Streaming<pb::FromTaskmanager>) {
+        let (outgoing, to_send) = mpsc::channel(QUEUE);
+        let (answers, to_answer) = mpsc::unbounded_channel();
+        let session = self.gateway.connect(outgoing);
+        let mut sending = pin!(send(to_send, self.replies.clone(), answers, self.limit));
+        let receiving = receive(session, incoming, to_answer);
+        let end = tokio::select! {
+            end = receiving => end,
+            () = self.replies.closed() => return,
+            () = &mut sending => Ok(()),
+        };
+        // The session is gone, so nothing new is said; a refusal must still reach its reader.
+        let _ = self.clock.timeout(LAST_WORDS, sending).await;
+        if let Err(status) = end {
+            let _ = self.replies.try_send(Err(status));
+        }
+    }
+}
+
+/// Converts and sends until nobody says anything any more or nobody listens.
+async fn send(
+    mut messages: mpsc::Receiver<ToTaskmanager>,
+    replies: mpsc::Sender<Reply>,
+    answers: mpsc::UnboundedSender<FromTaskmanager>,
+    limit: usize,
+) {
+    while let Some(message) = messages.recv().await {
+        let reply = match bounded::to_to_wire(&message, limit) {
+            Ok(reply) => Ok(reply),
+            Err(error) => match bounded::answer(&message, &error) {
+                Some(answer) => {
+                    let _ = answers.send(answer);
+                    continue;
+                }
+                None => Err(Status::resource_exhausted(error.to_string())),
+            },
+        };
+        if replies.send(reply).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Hands what arrives to the session until one of both ends.
+async fn receive(
+    mut session: Box<dyn ControlSession>,
+    incoming: impl Stream<Item = Result<pb::FromTaskmanager, Status>>,
+    mut answers: mpsc::UnboundedReceiver<FromTaskmanager>,
+) -> Result<(), Status> {
+    let mut incoming = pin!(incoming);
+    loop {
+        let message = tokio::select! {
+            Some(answer) = answers.recv() => answer,
+            message = incoming.next() => match message {
+                None => return Ok(()),
+                Some(message) => from_taskmanager::from_wire(message?)
+                    .map_err(|error| Status::invalid_argument(error.to_string()))?,
+            },
+        };
+        let taken = session.receive(message).await;
+        taken.map_err(|error| Status::failed_precondition(error.message))?;
+    }
+}
