@@ -97,7 +97,7 @@ pub enum SubmitError {
     Open(#[from] OpenError),
     /// Its claim chain could not be begun.
     #[error("the job's claim chain cannot be begun")]
-    Chain(#[from] ChainFailure),
+    Chain(#[source] Box<ChainFailure>),
     /// It could not be stored. Submitting again with the same client id is safe.
     #[error("job {job} cannot be stored")]
     JobStore {
@@ -118,6 +118,12 @@ pub enum SubmitError {
     /// The jobmanager is ending.
     #[error("the jobmanager is shutting down: submit to its successor")]
     ShuttingDown,
+}
+
+impl From<ChainFailure> for SubmitError {
+    fn from(failure: ChainFailure) -> Self {
+        Self::Chain(Box::new(failure))
+    }
 }
 
 impl SubmitError {

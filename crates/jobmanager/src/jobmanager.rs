@@ -223,13 +223,19 @@ impl Jobmanager {
         taken.map_err(|source| TriggerError::Failed { job, source })
     }
 
-    /// Watches a job. The first to watch also gets the lines written before; of a job that ended
-    /// the end alone is told. None if there is no such job.
+    /// Watches a job. The first to watch also gets what happened before, lines included, even if the
+    /// job has just ended; of a job that ended long ago the end alone is told. None if there is no
+    /// such job.
     pub async fn watch(&self, job: JobId) -> Option<JobWatch> {
         if let Some(handle) = self.shared.registry.handle(job)
             && let Some(watch) = ask(&handle, Command::Watch).await
         {
             return Some(watch);
+        }
+        if let Some(Entry::Ended(ended)) = self.shared.registry.get(job)
+            && let Some(unwatched) = ended.unwatched.lock().take()
+        {
+            return Some(unwatched.watch());
         }
         let details = self.job(job).await?;
         Some(JobWatch::of_ended(details.end?))

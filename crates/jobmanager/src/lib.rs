@@ -35,3 +35,6 @@ pub use error::{CancelError, SessionError, StartError, SubmitError, TriggerError
 pub use jobmanager::{Jobmanager, Submission, Submitted};
 pub use settings::{GraphCodec, GraphCodecError, JobmanagerSettings, Storage, StorageOpener};
 pub use watch::{JobEvent, JobWatch};
+
+#[cfg(test)]
+mod tests;

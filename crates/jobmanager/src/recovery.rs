@@ -9,6 +9,7 @@ use millstream_snapshot::StoreError;
 use millstream_snapshot::jobs::{JobStoreError, StoredJob, SubmittedJob};
 use millstream_telemetry::chain as error_chain;
 use millstream_types::{Disposition, JobId};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tracing::{debug, error, info, warn};
 
@@ -155,6 +156,7 @@ async fn read_ended(shared: &Arc<Shared>, job: JobId) {
                     reservation.end(EndedJob {
                         details,
                         checkpoints: None,
+                        unwatched: Mutex::default(),
                     });
                 }
             }

@@ -1,14 +1,15 @@
 //! The jobs of this jobmanager: being submitted, running, ended.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use millstream_types::{JobId, TaskmanagerId};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{mpsc, watch};
 
 use crate::details::{CheckpointsDetails, JobDetails, JobEnded};
 use crate::master::{Command, TaskMessage};
+use crate::watch::WatchQueue;
 
 /// Ended jobs kept in memory with all details; the results of older ones are in the job store.
 const ENDED_MAX: usize = 1_000;
@@ -35,12 +36,18 @@ pub(crate) struct JobHandle {
     pub(crate) outcome: watch::Receiver<Outcome>,
 }
 
+/// Ended jobs whose printed lines are still there for a client that comes to watch: a short job may
+/// be over before that.
+const UNWATCHED_MAX: usize = 8;
+
 /// A job that ended.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Debug)]
 pub(crate) struct EndedJob {
     pub(crate) details: JobDetails,
     /// None for a job that ended under an earlier jobmanager.
     pub(crate) checkpoints: Option<CheckpointsDetails>,
+    /// What happened, if nobody watched it; the first to ask gets it.
+    pub(crate) unwatched: Mutex<Option<Arc<WatchQueue>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -113,17 +120,20 @@ impl Registry {
     pub(crate) fn end(&self, job: JobId, ended: EndedJob) {
         let mut jobs = self.jobs.write();
         jobs.insert(job, Entry::Ended(Arc::new(ended)));
-        let by_end: BTreeSet<_> = jobs
+        let mut by_end: Vec<_> = jobs
             .iter()
             .filter_map(|(id, entry)| match entry {
-                Entry::Ended(ended) => Some((ended.details.overview.ended_at, *id)),
+                Entry::Ended(ended) => Some((ended.details.overview.ended_at, *id, ended)),
                 Entry::Submitting(_) | Entry::Running(_) => None,
             })
             .collect();
-        if by_end.len() > ENDED_MAX
-            && let Some((_, oldest)) = by_end.first()
-        {
-            jobs.remove(oldest);
+        by_end.sort_by_key(|(at, id, _)| std::cmp::Reverse((*at, *id)));
+        for (_, _, ended) in by_end.iter().skip(UNWATCHED_MAX) {
+            ended.unwatched.lock().take();
+        }
+        let oldest = by_end.get(ENDED_MAX).map(|(_, id, _)| *id);
+        if let Some(oldest) = oldest {
+            jobs.remove(&oldest);
         }
     }
 }

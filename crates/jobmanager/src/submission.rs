@@ -13,7 +13,7 @@ use millstream_config::Resolved;
 use millstream_snapshot::StoreError;
 use millstream_snapshot::chain::{ChainHandle, Claimed};
 use millstream_snapshot::jobs::{JobStore, JobStoreError, SubmittedJob};
-use millstream_types::{Checksum, JobId};
+use millstream_types::{Checksum, JobId, WallTime};
 use tokio::sync::oneshot;
 use tracing::{info, warn};
 
@@ -134,7 +134,7 @@ async fn accept(
     let stored = store(shared, &request, &plan);
     let stored = shared.env.clock().timeout(ACCEPT_TIMEOUT, stored).await;
     let (files, claimed, submitted_at) = match stored.map_err(|_| timed_out())?? {
-        Stored::New(files, claimed, submitted) => (files, claimed, submitted.submitted_at),
+        Stored::New(files, claimed, submitted_at) => (files, *claimed, submitted_at),
         Stored::ByAnother(submitted) => return Ok(submitted),
     };
     let warnings = plan.warnings.clone();
@@ -160,7 +160,7 @@ async fn accept(
 }
 
 enum Stored {
-    New(JobFiles, Claimed, SubmittedJob),
+    New(JobFiles, Box<Claimed>, WallTime),
     /// Another jobmanager took the same submission at the same time, and runs it.
     ByAnother(Submitted),
 }
@@ -189,7 +189,10 @@ async fn store(shared: &Shared, request: &Request, plan: &Plan) -> Result<Stored
         }
     }
     match shared.jobs.submit(&submitted).await {
-        Ok(()) => Ok(Stored::New(files.files, claimed, submitted)),
+        Ok(()) => {
+            let submitted_at = submitted.submitted_at;
+            Ok(Stored::New(files.files, Box::new(claimed), submitted_at))
+        }
         Err(taken @ JobStoreError::Store(StoreError::Taken { .. })) => find(shared, request)
             .await?
             .map(Stored::ByAnother)
@@ -245,7 +248,7 @@ pub(crate) async fn open_files(
 pub(crate) struct Accepted {
     pub(crate) files: JobFiles,
     pub(crate) plan: Plan,
-    pub(crate) submitted_at: millstream_types::WallTime,
+    pub(crate) submitted_at: WallTime,
     pub(crate) first_claim: Option<Claimed>,
 }
 

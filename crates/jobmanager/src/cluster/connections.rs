@@ -9,10 +9,13 @@ use parking_lot::RwLock;
 
 use super::Link;
 
+/// Each with what the taskmanager calls its host.
+type Links = BTreeMap<TaskmanagerId, (Link, Arc<str>)>;
+
 /// Written by the cluster's actor alone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Connections {
-    links: Arc<RwLock<BTreeMap<TaskmanagerId, (Link, Arc<str>)>>>,
+    links: Arc<RwLock<Links>>,
 }
 
 impl Connections {

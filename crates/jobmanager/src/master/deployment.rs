@@ -212,9 +212,10 @@ impl Master {
 
     /// Some tasks have not said anything yet.
     pub(super) fn on_deployment_overdue(&mut self) {
-        let Some(deployment) = self.deployment.take() else {
+        let Some(deployment) = &mut self.deployment else {
             return;
         };
+        deployment.deadline = MonoTime::NEVER;
         let is_silent = |subtask: &SubtaskId, attempt: Attempt| {
             let execution = self.job.executions().get(subtask);
             execution.is_some_and(|execution| {

@@ -8,6 +8,7 @@ use millstream_coordination::job::JobEnd;
 use millstream_coordination::protocol::ToTaskmanager;
 use millstream_telemetry::catalog;
 use millstream_types::{Epoch, TaskmanagerId};
+use parking_lot::Mutex;
 use tracing::{error, info};
 
 use super::{Master, io};
@@ -56,6 +57,7 @@ impl Master {
             EndedJob {
                 details,
                 checkpoints,
+                unwatched: Mutex::new(self.record.take_unwatched()),
             },
         );
         self.is_announced = true;

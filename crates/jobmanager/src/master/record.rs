@@ -91,6 +91,11 @@ impl Record {
         queue.watch()
     }
 
+    /// What nobody watched, for whoever comes after the end.
+    pub(super) fn take_unwatched(&mut self) -> Option<Arc<WatchQueue>> {
+        self.unwatched.take()
+    }
+
     /// To everybody who watches; queues without watcher are forgotten.
     pub(super) fn publish(&mut self, event: &JobEvent) {
         let unwatched = self.unwatched.as_ref();

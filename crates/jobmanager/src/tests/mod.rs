@@ -1,0 +1,7 @@
+//! Jobs from submission to end, with scripted taskmanagers over channels and a store in memory.
+
+mod failover;
+mod life;
+mod recovery;
+mod refusal;
+mod world;

@@ -1,0 +1,122 @@
+//! Another jobmanager over the same storage.
+
+use std::time::Duration;
+
+use millstream_coordination::job::JobStatus;
+use millstream_types::{Attempt, CheckpointId, Epoch};
+
+use super::world::*;
+use crate::*;
+
+const GRACE: Duration = Duration::from_secs(1);
+
+// Proves HND-066, F35.
+#[tokio::test(start_paused = true)]
+async fn a_recreated_jobmanager_resumes_its_jobs_by_itself_where_they_were() {
+    let world = World::new().await;
+    let first = world.jobmanager().await;
+    let tm = world.taskmanager(&first, "tm-1", 2);
+    let job = world.submit(&first, word_count(CHECKPOINTED)).await;
+    world.until_all_running(&first, job, N_TASKS).await;
+    let completed = world.until_checkpoint(&first, job, CheckpointId(1)).await;
+    first.shutdown(GRACE).await;
+    tm.kill();
+
+    let second = world.jobmanager().await;
+    second.recovered().await;
+    assert_eq!(second.list().await.len(), 1);
+    let _tm = world.taskmanager(&second, "tm-1", 2);
+    world.until_all_running(&second, job, N_TASKS).await;
+    let details = second.job(job).await.unwrap();
+    assert_eq!(details.epoch, Some(Epoch(2)));
+    assert_eq!(details.overview.restarts, 0);
+    let restored = second.checkpoints(job).await.unwrap();
+    assert!(restored.history.latest_restored().unwrap() >= completed);
+    let attempts = details.vertices.iter().flat_map(|v| &v.subtasks);
+    assert!(
+        attempts
+            .clone()
+            .all(|subtask| subtask.attempt == Attempt(1))
+    );
+    world.until_checkpoint(&second, job, completed).await;
+}
+
+// Proves HND-062.
+#[tokio::test(start_paused = true)]
+async fn an_ended_job_never_comes_back_and_its_result_stays() {
+    let world = World::new().await;
+    let first = world.jobmanager().await;
+    let _tm = world.taskmanager(&first, "tm-1", 2);
+    let job = world.submit(&first, word_count(CHECKPOINTED)).await;
+    world.until_all_running(&first, job, N_TASKS).await;
+    first.cancel(job).await.unwrap();
+    first.shutdown(GRACE).await;
+
+    let second = world.jobmanager().await;
+    second.recovered().await;
+    let _tm = world.taskmanager(&second, "tm-2", 2);
+    world
+        .until("the result is listed", async || {
+            !second.list().await.is_empty()
+        })
+        .await;
+    world.env.clock().sleep(Duration::from_secs(30)).await;
+    let details = second.job(job).await.unwrap();
+    assert_eq!(details.overview.status, JobStatus::Canceled);
+    let deployed = world.behaviour.lock();
+    assert!(
+        deployed
+            .deployed
+            .iter()
+            .all(|(_, task)| task.epoch == Epoch(1))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_jobmanagers_over_one_storage_have_one_owner_for_each_job() {
+    let world = World::new().await;
+    let first = world.jobmanager().await;
+    let _tm = world.taskmanager(&first, "tm-1", 2);
+    let job = world.submit(&first, word_count(CHECKPOINTED)).await;
+    world.until_all_running(&first, job, N_TASKS).await;
+
+    let second = world.jobmanager().await;
+    second.recovered().await;
+    let _other = world.taskmanager(&second, "tm-2", 2);
+    world.until_all_running(&second, job, N_TASKS).await;
+    // The first finds out with its next entry, and stops.
+    world.until_status(&first, job, JobStatus::Suspended).await;
+    let error = first.cancel(job).await.unwrap_err();
+    assert!(matches!(error, CancelError::NotOwned { .. }), "{error}");
+    assert!(error.to_string().contains("claim"), "{error}");
+    let details = second.job(job).await.unwrap();
+    assert_eq!(details.overview.status, JobStatus::Running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_chain_was_lost_is_refused_and_never_starts_empty() {
+    let world = World::new().await;
+    let first = world.jobmanager().await;
+    let _tm = world.taskmanager(&first, "tm-1", 2);
+    let job = world.submit(&first, word_count(CHECKPOINTED)).await;
+    world.until_all_running(&first, job, N_TASKS).await;
+    first.shutdown(GRACE).await;
+    let store = world.store.job(job);
+    let entries = store.list("chain", None, 100).await.unwrap();
+    store.delete(&entries.names).await.unwrap();
+
+    let second = world.jobmanager().await;
+    second.recovered().await;
+    let _tm = world.taskmanager(&second, "tm-2", 2);
+    world.until_status(&second, job, JobStatus::Suspended).await;
+    let details = second.job(job).await.unwrap();
+    let failure = &details.failures.entries().next_back().unwrap().root.failure;
+    assert!(failure.causes[0].contains("has no entry"), "{failure:?}");
+    let behaviour = world.behaviour.lock();
+    assert!(
+        behaviour
+            .deployed
+            .iter()
+            .all(|(id, _)| id.as_str() == "tm-1")
+    );
+}
