@@ -29,7 +29,13 @@ pub use graph::{GRAPH_BYTES_MAX, decode_graph, encode_graph};
 pub use serve::{ServeError, ServerLimits, serve_data, serve_jobmanager};
 
 /// The messages and services of `proto/millstream/v1`.
-#[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications)]
+#[allow(
+    clippy::all,
+    clippy::too_many_lines,
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications
+)]
 mod pb {
     include!(concat!(env!("OUT_DIR"), "/millstream.v1.rs"));
 }

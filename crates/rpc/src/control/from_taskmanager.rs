@@ -101,26 +101,8 @@ pub(super) fn from_wire(message: pb::FromTaskmanager) -> Result<FromTaskmanager,
             Message::Heartbeat(message) => {
                 FromTaskmanager::Heartbeat(heartbeat_from_wire(message)?)
             }
-            Message::JobProcessStarted(message) => {
-                const STARTED: &str = "JobProcessStarted";
-                let (job, epoch) = job_from_wire(STARTED, message.job)?;
-                let address = message.address.ok_or(missing(STARTED, "address"))?;
-                FromTaskmanager::JobProcessStarted {
-                    job,
-                    epoch,
-                    address: address_from_wire(address)?,
-                }
-            }
-            Message::JobProcessFailed(message) => {
-                const FAILED: &str = "JobProcessFailed";
-                let (job, epoch) = job_from_wire(FAILED, message.job)?;
-                let failure = message.failure.ok_or(missing(FAILED, "failure"))?;
-                FromTaskmanager::JobProcessFailed {
-                    job,
-                    epoch,
-                    failure: failure_from_wire(failure)?,
-                }
-            }
+            Message::JobProcessStarted(message) => started_from_wire(message)?,
+            Message::JobProcessFailed(message) => failed_from_wire(message)?,
             Message::SubtaskState(message) => state_change_from_wire(message)?,
             Message::Acknowledge(message) => {
                 FromTaskmanager::Acknowledge(Box::new(ack_from_wire(message)?))
@@ -167,6 +149,28 @@ pub(super) fn from_wire(message: pb::FromTaskmanager) -> Result<FromTaskmanager,
             Message::Leaving(_) => FromTaskmanager::Leaving,
         },
     )
+}
+
+fn started_from_wire(message: pb::JobProcessStarted) -> Result<FromTaskmanager, DecodeError> {
+    const STARTED: &str = "JobProcessStarted";
+    let (job, epoch) = job_from_wire(STARTED, message.job)?;
+    let address = address_from_wire(message.address.ok_or(missing(STARTED, "address"))?)?;
+    Ok(FromTaskmanager::JobProcessStarted {
+        job,
+        epoch,
+        address,
+    })
+}
+
+fn failed_from_wire(message: pb::JobProcessFailed) -> Result<FromTaskmanager, DecodeError> {
+    const FAILED: &str = "JobProcessFailed";
+    let (job, epoch) = job_from_wire(FAILED, message.job)?;
+    let failure = failure_from_wire(message.failure.ok_or(missing(FAILED, "failure"))?)?;
+    Ok(FromTaskmanager::JobProcessFailed {
+        job,
+        epoch,
+        failure,
+    })
 }
 
 fn state_change_from_wire(message: pb::SubtaskStateChange) -> Result<FromTaskmanager, DecodeError> {

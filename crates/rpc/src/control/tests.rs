@@ -366,8 +366,8 @@ fn every_state_reason_kind_and_disposition_has_its_own_number() {
     use common::*;
     let mut seen = Vec::new();
     for number in 0..40 {
-        let state = state_from_wire("M", "f", number).map(|value| state_to_wire(value));
-        let reason = reason_from_wire("M", "f", number).map(|value| reason_to_wire(value));
+        let state = state_from_wire("M", "f", number).map(state_to_wire);
+        let reason = reason_from_wire("M", "f", number).map(reason_to_wire);
         let kind = failure_kind_from_wire("M", "f", number).map(failure_kind_to_wire);
         let disposition = disposition_from_wire("M", "f", number).map(disposition_to_wire);
         for back in [state, reason, kind, disposition] {

@@ -24,11 +24,9 @@ use crate::scalar::{duration_from_wire, duration_to_wire};
 
 pub(super) fn to_wire(message: &ToTaskmanager) -> Result<pb::ToTaskmanager, EncodeError> {
     let message = match message {
-        ToTaskmanager::Registered(registered) => Message::Registered(pb::Registered {
-            jobmanager_incarnation: registered.jobmanager.0,
-            heartbeat_interval: Some(duration_to_wire(registered.heartbeat_interval)),
-            heartbeat_timeout: Some(duration_to_wire(registered.heartbeat_timeout)),
-        }),
+        ToTaskmanager::Registered(registered) => {
+            Message::Registered(registered_to_wire(registered))
+        }
         ToTaskmanager::RegistrationRefused(refusal) => {
             Message::RegistrationRefused(refusal_to_wire(refusal))
         }
@@ -153,6 +151,14 @@ pub(super) fn from_wire(message: pb::ToTaskmanager) -> Result<ToTaskmanager, Dec
             }
         },
     )
+}
+
+fn registered_to_wire(registered: &Registered) -> pb::Registered {
+    pb::Registered {
+        jobmanager_incarnation: registered.jobmanager.0,
+        heartbeat_interval: Some(duration_to_wire(registered.heartbeat_interval)),
+        heartbeat_timeout: Some(duration_to_wire(registered.heartbeat_timeout)),
+    }
 }
 
 fn registered_from_wire(message: pb::Registered) -> Result<Registered, DecodeError> {

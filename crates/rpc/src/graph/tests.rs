@@ -315,7 +315,8 @@ fn refused(change: impl FnOnce(&mut pb::JobGraph)) -> String {
 #[test]
 fn what_makes_no_sense_is_refused_by_message_and_field() {
     use pb::operator_node::Kind;
-    let cases: [(&str, fn(&mut pb::JobGraph)); 9] = [
+    type Change = fn(&mut pb::JobGraph);
+    let cases: [(&str, Change); 9] = [
         ("OperatorNode.kind is missing", |g| {
             g.operators[0].kind = None
         }),

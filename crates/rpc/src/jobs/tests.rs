@@ -246,7 +246,8 @@ async fn a_file_and_a_graph_are_submitted_with_id_and_overrides() {
 #[tokio::test]
 async fn refusals_keep_their_kind_and_their_words() {
     let (server, client) = client().await;
-    let kinds: [(GatewayError, fn(&CallError) -> bool); 4] = [
+    type Test = fn(&CallError) -> bool;
+    let kinds: [(GatewayError, Test); 4] = [
         (
             GatewayError::Refused {
                 message: "m".into(),
