@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 
 use futures::FutureExt;
 use millstream_coordination::checkpoint::{Action, Event};
+use millstream_coordination::failure::FailureInfo;
 use millstream_coordination::job;
 use millstream_coordination::protocol::{TaskAddress, ToTaskmanager};
 use millstream_snapshot::chain::ChainFailure;
@@ -36,15 +37,12 @@ impl Master {
                         triggered_at,
                         kind,
                     });
-                if let Some(taskmanager) = unreachable {
-                    self.on_trigger_failed(epoch, checkpoint, taskmanager);
-                }
+                self.on_triggered(epoch, checkpoint, unreachable);
             }
             Action::StoreMetadata(checkpoint) => {
-                let names = self.operator_names();
                 let (files, env) = (self.files.clone(), self.env.clone());
-                self.io
-                    .push(io::store_metadata(files, env, checkpoint, names).boxed());
+                let request = io::store_metadata(files, env, checkpoint, self.operator_names());
+                self.io.push(request.boxed());
             }
             Action::AppendCompleted {
                 epoch: _,
@@ -58,15 +56,7 @@ impl Master {
                 epoch,
                 checkpoint,
                 subtasks,
-            } => {
-                // A task that is not reached is told with the next one: "and all before it".
-                self.send_to_tasks(subtasks, |subtasks| ToTaskmanager::NotifyCompleted {
-                    job,
-                    epoch,
-                    subtasks,
-                    checkpoint,
-                });
-            }
+            } => self.notify_completed(epoch, checkpoint, subtasks),
             Action::NotifyAborted {
                 epoch,
                 checkpoint,
@@ -82,9 +72,7 @@ impl Master {
                 });
             }
             Action::Delete(deletion) => {
-                let retain = NonZeroU32::new(self.plan.config.checkpoints.num_retained)
-                    .unwrap_or(NonZeroU32::MIN);
-                let files = self.files.clone();
+                let (files, retain) = (self.files.clone(), self.n_retained());
                 self.ask_in_order(io::delete(files, deletion, retain, self.is_terminal));
             }
             Action::Answer { request, result } => {
@@ -96,15 +84,7 @@ impl Master {
             Action::FailJob {
                 failure,
                 attributed_to,
-            } => {
-                let details = failure.causes.join("; ");
-                let message = catalog::tolerable_failures_exceeded(details);
-                error!(event_id = message.id, job_id = %job, "{message}");
-                self.work.push_back(Work::Job(job::Event::Failed {
-                    failure: *failure,
-                    attributed_to,
-                }));
-            }
+            } => self.on_tolerance_exceeded(*failure, attributed_to),
             Action::Log(notice) => super::log::notice(job, &notice),
         }
     }
@@ -156,18 +136,54 @@ impl Master {
         self.work.push_back(Work::Checkpoint(event));
     }
 
-    fn on_trigger_failed(
+    fn on_triggered(
         &mut self,
         epoch: Epoch,
         checkpoint: CheckpointId,
-        taskmanager: TaskmanagerId,
+        unreachable: Option<TaskmanagerId>,
     ) {
+        let Some(taskmanager) = unreachable else {
+            return;
+        };
         let message = format!("taskmanager {taskmanager} is not connected");
         self.work.push_back(Work::Checkpoint(Event::TriggerFailed {
             epoch,
             checkpoint,
             message,
         }));
+    }
+
+    /// A task that is not reached is told with the next one: "and all before it".
+    fn notify_completed(
+        &self,
+        epoch: Epoch,
+        checkpoint: CheckpointId,
+        subtasks: Vec<(SubtaskId, Attempt)>,
+    ) {
+        let job = self.id;
+        self.send_to_tasks(subtasks, |subtasks| ToTaskmanager::NotifyCompleted {
+            job,
+            epoch,
+            subtasks,
+            checkpoint,
+        });
+    }
+
+    fn on_tolerance_exceeded(
+        &mut self,
+        failure: FailureInfo,
+        attributed_to: Option<(SubtaskId, Attempt)>,
+    ) {
+        let message = catalog::tolerable_failures_exceeded(failure.causes.join("; "));
+        error!(event_id = message.id, job_id = %self.id, "{message}");
+        self.work.push_back(Work::Job(job::Event::Failed {
+            failure,
+            attributed_to,
+        }));
+    }
+
+    fn n_retained(&self) -> NonZeroU32 {
+        NonZeroU32::new(self.plan.config.checkpoints.num_retained).unwrap_or(NonZeroU32::MIN)
     }
 
     /// One message per taskmanager; the first that was not reached.

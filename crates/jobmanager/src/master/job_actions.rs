@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::FutureExt;
 use millstream_coordination::checkpoint;
+use millstream_coordination::failure::FailureRecord;
 use millstream_coordination::job::{self, Action, ExecutionState, JobStatus};
 use millstream_coordination::protocol::{TaskAddress, ToTaskmanager};
 use millstream_coordination::slots::{SlotDemand, SlotRef};
@@ -109,19 +110,21 @@ impl Master {
                 self.log_task(subtask, attempt, (from, to), failure.as_ref());
                 self.on_task_changed(subtask, attempt, to);
             }
-            Action::WillRestart { tasks, root } => {
-                self.record.restarts += 1;
-                let task = root.task.as_ref();
-                let name = task.map_or("of the whole job", |task| task.name.as_str());
-                let message = catalog::tasks_restart(tasks, name);
-                info!(event_id = message.id, job_id = %self.id, cause = %root.failure, "{message}");
-            }
+            Action::WillRestart { tasks, root } => self.on_restart(tasks, &root),
             Action::RestartLoop { repeated } => warn!(
                 job_id = %self.id,
                 repeated,
                 "restart loop: the same root cause has failed the job again and again"
             ),
         }
+    }
+
+    fn on_restart(&mut self, n_tasks: usize, root: &FailureRecord) {
+        self.record.restarts += 1;
+        let task = root.task.as_ref();
+        let name = task.map_or("of the whole job", |task| task.name.as_str());
+        let message = catalog::tasks_restart(n_tasks, name);
+        info!(event_id = message.id, job_id = %self.id, cause = %root.failure, "{message}");
     }
 
     fn ask_for_claim(&mut self) {

@@ -1,6 +1,6 @@
 //! Lines that operators search for, with their ids.
 
-use millstream_coordination::checkpoint::{Level, Notice, TaskMessage};
+use millstream_coordination::checkpoint::{Level, Notice, Origin, TaskMessage, TaskNotice};
 use millstream_coordination::failure::{FailureInfo, FailureRecord};
 use millstream_coordination::job::ExecutionState;
 use millstream_coordination::protocol::DeploySubtask;
@@ -129,30 +129,8 @@ fn worded(notice: &Notice) -> (Option<Message>, Option<CheckpointId>, Option<Str
             (is_it.then_some(refused), None, None)
         }
         Notice::Task(task) => {
-            let (n, name, job) = (task.checkpoint, &task.task, task.job);
-            let message = match &task.what {
-                TaskMessage::Declined { .. } => Some(catalog::checkpoint_declined(
-                    n,
-                    name,
-                    job,
-                    &task.from.taskmanager,
-                    &task.from.host,
-                )),
-                TaskMessage::Late => {
-                    Some(catalog::late_message(n, name, job, &task.from.taskmanager))
-                }
-                TaskMessage::UnknownCheckpoint
-                | TaskMessage::UnknownTask
-                | TaskMessage::Stale { .. } => None,
-            };
-            let detail = match &task.what {
-                TaskMessage::Declined { message } => Some(message.clone()),
-                TaskMessage::Late
-                | TaskMessage::UnknownCheckpoint
-                | TaskMessage::UnknownTask
-                | TaskMessage::Stale { .. } => None,
-            };
-            (message, Some(n), detail)
+            let (message, detail) = worded_task(task);
+            (message, Some(task.checkpoint), detail)
         }
         Notice::Expired { checkpoint, job } => {
             let message = catalog::checkpoint_expired(checkpoint, job);
@@ -189,5 +167,26 @@ fn worded(notice: &Notice) -> (Option<Message>, Option<CheckpointId>, Option<Str
         }
         Notice::WrongJob { .. } => (None, None, None),
         Notice::OutcomeUnknown { checkpoint, .. } => (None, Some(*checkpoint), None),
+    }
+}
+
+fn worded_task(task: &TaskNotice) -> (Option<Message>, Option<String>) {
+    let (n, name, job) = (task.checkpoint, &task.task, task.job);
+    let Origin { taskmanager, host } = &task.from;
+    match &task.what {
+        TaskMessage::Declined { message } => (
+            Some(catalog::checkpoint_declined(
+                n,
+                name,
+                job,
+                taskmanager,
+                host,
+            )),
+            Some(message.clone()),
+        ),
+        TaskMessage::Late => (Some(catalog::late_message(n, name, job, taskmanager)), None),
+        TaskMessage::UnknownCheckpoint | TaskMessage::UnknownTask | TaskMessage::Stale { .. } => {
+            (None, None)
+        }
     }
 }

@@ -105,7 +105,11 @@ async fn a_bounded_job_takes_a_final_checkpoint_finishes_and_leaves_no_checkpoin
     let store = world.store.job(job);
     world
         .until("its checkpoints are deleted", async || {
-            store.head(last.metadata.as_ref().unwrap()).await.unwrap() == None
+            store
+                .head(last.metadata.as_ref().unwrap())
+                .await
+                .unwrap()
+                .is_none()
         })
         .await;
 }

@@ -285,11 +285,7 @@ impl FakeTask {
                 checkpoint,
                 ..
             } => {
-                let mut behaviour = self.behaviour.lock();
-                behaviour.triggered.push((epoch, checkpoint));
-                behaviour
-                    .barriers
-                    .retain(|barrier| barrier.send((job, epoch, checkpoint)).is_ok());
+                self.on_trigger(job, epoch, checkpoint);
                 vec![]
             }
             ToTaskmanager::NotifyCompleted {
@@ -315,16 +311,7 @@ impl FakeTask {
                     checkpoint,
                 })
                 .collect(),
-            ToTaskmanager::Cancel { job, subtasks, .. } => {
-                if self.behaviour.lock().stuck {
-                    return vec![];
-                }
-                let mut states = Vec::new();
-                for task in subtasks {
-                    states.extend(self.set(job, task.subtask, ExecutionState::Canceled));
-                }
-                states
-            }
+            ToTaskmanager::Cancel { job, subtasks, .. } => self.on_cancel(job, subtasks),
             ToTaskmanager::Abandon { slots, .. } => slots
                 .into_iter()
                 .map(|slot| FromTaskmanager::SlotFreed { slot })
@@ -335,6 +322,25 @@ impl FakeTask {
                 vec![]
             }
         }
+    }
+
+    /// The barrier reaches every task of the job, wherever it is.
+    fn on_trigger(&self, job: JobId, epoch: Epoch, checkpoint: CheckpointId) {
+        let mut behaviour = self.behaviour.lock();
+        behaviour.triggered.push((epoch, checkpoint));
+        behaviour
+            .barriers
+            .retain(|barrier| barrier.send((job, epoch, checkpoint)).is_ok());
+    }
+
+    fn on_cancel(&mut self, job: JobId, tasks: Vec<TaskAddress>) -> Vec<FromTaskmanager> {
+        if self.behaviour.lock().stuck {
+            return vec![];
+        }
+        let states = tasks
+            .into_iter()
+            .map(|task| self.set(job, task.subtask, ExecutionState::Canceled));
+        states.flatten().collect()
     }
 
     fn deploy(
