@@ -20,8 +20,14 @@ impl Advertise {
             return configured.clone();
         }
         let is_specific = |ip: &IpAddr| !ip.is_unspecified();
-        let ip = self.bind.filter(is_specific).or(local_ip.filter(is_specific));
-        ip.map_or_else(|| "localhost".to_owned(), |ip| ip.to_canonical().to_string())
+        let ip = self
+            .bind
+            .filter(is_specific)
+            .or(local_ip.filter(is_specific));
+        ip.map_or_else(
+            || "localhost".to_owned(),
+            |ip| ip.to_canonical().to_string(),
+        )
     }
 }
 

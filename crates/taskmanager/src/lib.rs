@@ -8,12 +8,18 @@
 //! Must never depend on: how a jobmanager decides; a job file; the form of a message.
 
 mod advertise;
+mod budget;
 mod connect;
+pub mod daemon;
 mod embedded;
 pub mod host;
+mod log;
+pub mod process;
 mod shell;
 mod storage;
 pub mod supervisor;
+#[cfg(test)]
+mod testing;
 
 pub use connect::{Connect, ConnectError, ControlConnection};
 pub use embedded::{EmbeddedSettings, EmbeddedTaskmanager};

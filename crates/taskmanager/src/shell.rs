@@ -115,7 +115,8 @@ impl Shell {
 
     fn step(&mut self, event: Event) {
         let mut actions = Vec::new();
-        self.supervisor.step(self.env.clock().monotonic(), event, &mut actions);
+        self.supervisor
+            .step(self.env.clock().monotonic(), event, &mut actions);
         for action in actions {
             self.carry_out(action);
         }
@@ -249,7 +250,11 @@ fn note(member: &Member, incarnation: Incarnation, notice: Notice) {
             error!(taskmanager_id = %id, error = %refusal, "the jobmanager refuses this taskmanager");
         }
         Notice::Unconnected { reason, retry_in } => {
-            warn!(reason, ?retry_in, "no connection to the jobmanager; tasks go on without checkpoints");
+            warn!(
+                reason,
+                ?retry_in,
+                "no connection to the jobmanager; tasks go on without checkpoints"
+            );
         }
         Notice::JobmanagerLost(cause) => {
             warn!(%cause, "jobmanager lost: all tasks are canceled");
@@ -261,7 +266,11 @@ fn note(member: &Member, incarnation: Incarnation, notice: Notice) {
         Notice::Killing { job, epoch, why } => {
             warn!(job_id = %job, leader_epoch = epoch.0, "job process is killed: {why}");
         }
-        Notice::ProcessFailed { job, epoch, failure } => {
+        Notice::ProcessFailed {
+            job,
+            epoch,
+            failure,
+        } => {
             warn!(job_id = %job, leader_epoch = epoch.0, error = %failure, "job process ended by itself");
         }
         Notice::Stale { job, epoch, what } => {

@@ -31,7 +31,9 @@ pub struct StorageAccess {
 impl StorageAccess {
     /// As configured; secrets are looked up now.
     pub fn new(config: &S3Options, env: &Env) -> Result<Self, SecretError> {
-        let reader = Machine { fs: env.fs().as_ref() };
+        let reader = Machine {
+            fs: env.fs().as_ref(),
+        };
         let credentials = config.credentials.as_ref().map(|(id, secret)| {
             let secret = secret.resolve("s3.secret-key", &reader)?;
             Ok(S3Credentials {
@@ -61,7 +63,10 @@ struct Machine<'a> {
 
 impl SecretReader for Machine<'_> {
     fn file(&self, path: &Path) -> std::io::Result<String> {
-        let bytes = self.fs.read(path, SECRET_BYTES_MAX).map_err(std::io::Error::other)?;
+        let bytes = self
+            .fs
+            .read(path, SECRET_BYTES_MAX)
+            .map_err(std::io::Error::other)?;
         String::from_utf8(bytes).map_err(std::io::Error::other)
     }
 

@@ -3,6 +3,8 @@
 //! Behind [`JobHost`] the same code serves both ([`serve`]): what differs is the way that messages
 //! take, and how a stuck task is got rid of.
 
+mod links;
+mod remote;
 mod serve;
 mod thread;
 mod uplink;
@@ -15,9 +17,11 @@ use millstream_coordination::failure::FailureInfo;
 use millstream_coordination::protocol::{DataAddress, StartJobProcess, ToTaskmanager};
 use millstream_runtime::RemoteChannels;
 use millstream_snapshot::Store;
-use millstream_types::{Incarnation, TaskmanagerId};
+use millstream_types::{Incarnation, SubtaskId, TaskmanagerId};
 
+pub use remote::NetDataPlane;
 pub use serve::{Serving, serve};
+pub(crate) use thread::COMMANDS_MAX;
 pub use thread::ThreadHost;
 pub use uplink::QueueUplink;
 
@@ -62,38 +66,47 @@ pub trait OpenStore: Send + Sync {
     async fn open(&self, dir: Option<&StorageLocation>) -> Result<Option<Store>, FailureInfo>;
 }
 
-/// The way to tasks in other processes.
-pub trait DataPlane: Send + Sync {
-    /// Where others send to.
-    fn address(&self) -> DataAddress;
+/// Told which tasks lost their channels, and why.
+pub type LinkFailures = Arc<dyn Fn(Vec<SubtaskId>, FailureInfo) + Send + Sync>;
 
-    /// Channels of this epoch; those of an earlier one are closed.
-    fn channels(&self, start: &StartJobProcess) -> Option<Arc<dyn RemoteChannels>>;
+/// Opens the way to tasks in other processes.
+#[async_trait]
+pub trait OpenDataPlane: Send + Sync {
+    /// The way of this epoch. That of an earlier one is gone by then.
+    async fn open(
+        &self,
+        start: &StartJobProcess,
+        failures: LinkFailures,
+    ) -> Result<DataPlane, FailureInfo>;
 }
 
-/// The data plane of tasks that all run in one process.
+/// The way to tasks in other processes, in one epoch of a job.
+pub struct DataPlane {
+    /// Where others send to.
+    pub address: DataAddress,
+    /// Channels to them; none where all tasks run in this process.
+    pub channels: Option<Arc<dyn RemoteChannels>>,
+}
+
+/// For tasks that all run in one process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoDataPlane {
-    address: DataAddress,
+    /// Where the process is, to be shown; nobody listens there.
+    pub host: String,
 }
 
-impl NoDataPlane {
-    /// Reached by nobody; `host` is only shown.
-    pub fn new(host: &str) -> Self {
+#[async_trait]
+impl OpenDataPlane for NoDataPlane {
+    async fn open(
+        &self,
+        _start: &StartJobProcess,
+        _failures: LinkFailures,
+    ) -> Result<DataPlane, FailureInfo> {
         let address = DataAddress {
-            host: host.to_owned(),
+            host: self.host.clone(),
             port: 0,
         };
-        Self { address }
-    }
-}
-
-impl DataPlane for NoDataPlane {
-    fn address(&self) -> DataAddress {
-        self.address.clone()
-    }
-
-    fn channels(&self, _start: &StartJobProcess) -> Option<Arc<dyn RemoteChannels>> {
-        None
+        let channels = None;
+        Ok(DataPlane { address, channels })
     }
 }

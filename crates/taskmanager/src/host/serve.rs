@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use millstream_coordination::failure::{FailureInfo, FailureKind};
 use millstream_coordination::protocol::{
-    FromTaskmanager, JobTasks, StartJobProcess, TaskmanagerHeartbeat, ToTaskmanager,
+    DataAddress, FromTaskmanager, JobTasks, StartJobProcess, TaskAddress, TaskReport,
+    TaskmanagerHeartbeat, ToTaskmanager,
 };
 use millstream_env::Env;
 use millstream_runtime::{JobProcess, JobProcessSettings, Uplink};
@@ -13,7 +14,8 @@ use millstream_telemetry::catalog;
 use tokio::sync::mpsc;
 use tracing::{error, info};
 
-use super::{DataPlane, OpenStore, QueueUplink};
+use super::links::{LinkFailure, Links};
+use super::{OpenDataPlane, OpenStore, QueueUplink};
 
 /// Time between two reports of what tasks count and do.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
@@ -29,8 +31,6 @@ pub struct Serving {
     pub settings: JobProcessSettings,
     /// Where checkpoints are.
     pub stores: Arc<dyn OpenStore>,
-    /// The way to other processes.
-    pub data: Arc<dyn DataPlane>,
 }
 
 /// Runs the tasks of one job until `commands` end or a report was lost; then cancels what still runs
@@ -38,13 +38,14 @@ pub struct Serving {
 /// it.
 pub async fn serve(
     serving: &Serving,
+    data: Arc<dyn OpenDataPlane>,
     start: StartJobProcess,
     mut commands: mpsc::Receiver<ToTaskmanager>,
     uplink: Arc<QueueUplink>,
 ) -> Result<(), FailureInfo> {
     let broken = uplink.broken();
-    let uplink: Arc<dyn Uplink> = uplink;
-    let mut process = open(serving, &start, &uplink).await?;
+    let (links, mut broken_links) = Links::new(uplink);
+    let mut process = open(serving, data.as_ref(), &start, &links).await?;
     let mut fatal_after = JobProcess::config(&start.graph)?.cancellation_timeout;
     let mut reports = serving.env.clock().interval(REPORT_INTERVAL);
     loop {
@@ -54,13 +55,16 @@ pub async fn serve(
             command = commands.recv() => match command {
                 None => break,
                 Some(ToTaskmanager::StartJobProcess(start)) => {
-                    // The supervisor saw every task of the old epoch end.
-                    process = open(serving, &start, &uplink).await?;
+                    // The supervisor saw every task of the old epoch end. Its port is free only
+                    // when the old epoch's listener is gone.
+                    drop(process);
+                    process = open(serving, data.as_ref(), &start, &links).await?;
                     fatal_after = JobProcess::config(&start.graph)?.cancellation_timeout;
                 }
                 Some(message) => process.handle(message),
             },
-            _ = reports.tick() => report(&process, uplink.as_ref()),
+            Some(failed) = broken_links.recv() => cancel_failed(&mut process, &links, failed),
+            _ = reports.tick() => report(&process, links.as_ref()),
         }
     }
     process.cancel_all();
@@ -72,25 +76,78 @@ pub async fn serve(
     Ok(())
 }
 
+/// Makes ready for an epoch. Why that fails is said before it is returned: over a socket nobody
+/// sees what is returned.
 async fn open(
     serving: &Serving,
+    data: &dyn OpenDataPlane,
     start: &StartJobProcess,
-    uplink: &Arc<dyn Uplink>,
+    links: &Arc<Links>,
 ) -> Result<JobProcess, FailureInfo> {
+    let (job, epoch) = (start.job, start.epoch);
+    match make_ready(serving, data, start, links).await {
+        Ok((process, address)) => {
+            info!(job_id = %job, leader_epoch = epoch.0, %address, "job process ready");
+            links.send(FromTaskmanager::JobProcessStarted {
+                job,
+                epoch,
+                address,
+            });
+            Ok(process)
+        }
+        Err(failure) => {
+            links.send(FromTaskmanager::JobProcessFailed {
+                job,
+                epoch,
+                failure: failure.clone(),
+            });
+            Err(failure)
+        }
+    }
+}
+
+async fn make_ready(
+    serving: &Serving,
+    data: &dyn OpenDataPlane,
+    start: &StartJobProcess,
+    links: &Arc<Links>,
+) -> Result<(JobProcess, DataAddress), FailureInfo> {
     let config = JobProcess::config(&start.graph)?;
     let store = serving.stores.open(config.checkpoints.dir.as_ref()).await?;
+    let data = data.open(start, links.begin(start.epoch)).await?;
     let process = JobProcess::new(
         serving.env.component(&format!("job {}", start.job)),
         serving.settings.clone(),
         start,
         store,
-        Arc::clone(uplink),
-        serving.data.channels(start),
+        Arc::clone(links) as Arc<dyn Uplink>,
+        data.channels,
     )?;
-    let (job, epoch, address) = (start.job, start.epoch, serving.data.address());
-    info!(job_id = %job, leader_epoch = epoch.0, %address, "job process ready");
-    uplink.send(FromTaskmanager::JobProcessStarted { job, epoch, address });
-    Ok(process)
+    Ok((process, data.address))
+}
+
+/// Tasks without their channels cannot go on: they are told to stop, and their end is reported as
+/// the failure it is.
+fn cancel_failed(process: &mut JobProcess, links: &Links, failed: LinkFailure) {
+    let (job, epoch) = process.identity();
+    if failed.epoch != epoch {
+        return;
+    }
+    let is_hit = |report: &&TaskReport| {
+        failed.tasks.contains(&report.task.subtask) && !report.task.state.is_terminal()
+    };
+    let reports = process.reports();
+    let subtasks: Vec<TaskAddress> = reports
+        .iter()
+        .filter(is_hit)
+        .map(|report| TaskAddress::from((report.task.subtask, report.task.attempt)))
+        .collect();
+    links.expect_failure(&subtasks, &failed.failure);
+    process.handle(ToTaskmanager::Cancel {
+        job,
+        epoch,
+        subtasks,
+    });
 }
 
 fn report(process: &JobProcess, uplink: &dyn Uplink) {

@@ -1,30 +1,41 @@
 //! Tasks in threads of the taskmanager: embedded mode, the simulator, `isolation: thread`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use millstream_coordination::failure::{FailureInfo, FailureKind};
 use millstream_coordination::protocol::{FromTaskmanager, StartJobProcess, ToTaskmanager};
 use tokio::sync::mpsc;
 use tracing::warn;
 
-use super::{HostEvent, HostIdentity, JobHost, QueueUplink, Serving, serve};
+use super::{HostEvent, HostIdentity, JobHost, OpenDataPlane, QueueUplink, Serving, serve};
 use crate::supervisor::{ProcessEvent, ProcessId};
 
 /// Messages that may wait for a job process. A deployment of the largest job is 10,000 tasks.
 pub(crate) const COMMANDS_MAX: usize = 65_536;
 
+/// The way to other processes of whoever a process belongs to.
+type DataPlaneOf = Box<dyn Fn(&HostIdentity) -> Arc<dyn OpenDataPlane> + Send>;
+
 /// Runs "job processes" as tasks of this process.
 pub struct ThreadHost {
     serving: Serving,
+    data: DataPlaneOf,
     events: mpsc::Sender<HostEvent>,
     running: BTreeMap<ProcessId, mpsc::Sender<ToTaskmanager>>,
 }
 
 impl ThreadHost {
     /// Without processes. What happens to them goes to `events`.
-    pub fn new(serving: Serving, events: mpsc::Sender<HostEvent>) -> Self {
+    /// `data` is the way of each to other processes.
+    pub fn new(
+        serving: Serving,
+        data: impl Fn(&HostIdentity) -> Arc<dyn OpenDataPlane> + Send + 'static,
+        events: mpsc::Sender<HostEvent>,
+    ) -> Self {
         Self {
             serving,
+            data: Box::new(data),
             events,
             running: BTreeMap::new(),
         }
@@ -32,14 +43,19 @@ impl ThreadHost {
 }
 
 impl JobHost for ThreadHost {
-    fn start(&mut self, process: ProcessId, _identity: &HostIdentity, start: StartJobProcess) {
+    fn start(&mut self, process: ProcessId, identity: &HostIdentity, start: StartJobProcess) {
         self.running.retain(|_, commands| !commands.is_closed());
         let (commands, receiver) = mpsc::channel(COMMANDS_MAX);
         self.running.insert(process, commands);
-        let (serving, events) = (self.serving.clone(), self.events.clone());
+        let served = Served {
+            process,
+            serving: self.serving.clone(),
+            data: (self.data)(identity),
+            events: self.events.clone(),
+        };
         let spawner = self.serving.env.spawner().clone();
         spawner.supervise(format!("job process {process}"), async move {
-            run(process, serving, start, receiver, events).await;
+            served.run(start, receiver).await;
         });
     }
 
@@ -59,31 +75,36 @@ impl JobHost for ThreadHost {
     }
 }
 
-async fn run(
+/// One process of a [`ThreadHost`].
+struct Served {
     process: ProcessId,
     serving: Serving,
-    start: StartJobProcess,
-    commands: mpsc::Receiver<ToTaskmanager>,
+    data: Arc<dyn OpenDataPlane>,
     events: mpsc::Sender<HostEvent>,
-) {
-    let (uplink, queue) = QueueUplink::new();
-    let end = {
-        let served = serve(&serving, start, commands, uplink);
-        let forwarded = forward(process, queue, &events);
-        tokio::select! {
-            end = served => end,
-            never = forwarded => match never {},
-        }
-    };
-    let failure = end.err().unwrap_or_else(|| {
-        FailureInfo::new(FailureKind::JobProcess, "the tasks of the job were ended")
-    });
-    let event = ProcessEvent::Ended(failure);
-    // A supervisor that is gone has no use for it.
-    let _ = events.send(HostEvent { process, event }).await;
 }
 
-pub(crate) enum Never {}
+impl Served {
+    async fn run(self, start: StartJobProcess, commands: mpsc::Receiver<ToTaskmanager>) {
+        let (process, events) = (self.process, self.events);
+        let (uplink, queue) = QueueUplink::new();
+        let end = {
+            let served = serve(&self.serving, self.data, start, commands, uplink);
+            let forwarded = forward(process, queue, &events);
+            tokio::select! {
+                end = served => end,
+                never = forwarded => match never {},
+            }
+        };
+        let failure = end.err().unwrap_or_else(|| {
+            FailureInfo::new(FailureKind::JobProcess, "the tasks of the job were ended")
+        });
+        let event = ProcessEvent::Ended(failure);
+        // A supervisor that is gone has no use for it.
+        let _ = events.send(HostEvent { process, event }).await;
+    }
+}
+
+enum Never {}
 
 /// Takes what tasks report to the supervisor, for ever.
 async fn forward(

@@ -98,7 +98,10 @@ mod tests {
         while let Ok(message) = queue.try_recv() {
             taken.push(lines_and_dropped(message));
         }
-        assert_eq!(taken, [(vec!["a".to_owned()], 0), (vec!["b".to_owned()], 0)]);
+        assert_eq!(
+            taken,
+            [(vec!["a".to_owned()], 0), (vec!["b".to_owned()], 0)]
+        );
         uplink.send(line("f"));
         let next = lines_and_dropped(queue.try_recv().unwrap());
         assert_eq!(next, (vec!["f".to_owned()], 3));

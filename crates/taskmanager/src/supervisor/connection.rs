@@ -72,18 +72,24 @@ impl Connection {
             Link::Registering { until } => until,
             Link::Down { .. } | Link::Connecting | Link::Registered => MonoTime::NEVER,
         };
-        let watched = self.watched.as_ref().map(|watched| watched.liveness.deadline());
+        let watched = self
+            .watched
+            .as_ref()
+            .map(|watched| watched.liveness.deadline());
         link.min(watched.unwrap_or(MonoTime::NEVER))
     }
 
     /// Since when nobody has taken us in, and why not.
     pub(super) fn alone(&self) -> Option<(MonoTime, &str)> {
-        self.alone_since.map(|since| (since, self.last_reason.as_str()))
+        self.alone_since
+            .map(|since| (since, self.last_reason.as_str()))
     }
 
     pub(super) fn on_connected(&mut self, now: MonoTime, actions: &mut Vec<Action>) {
         if self.link == Link::Connecting {
-            self.link = Link::Registering { until: now + ANSWER_TIMEOUT };
+            self.link = Link::Registering {
+                until: now + ANSWER_TIMEOUT,
+            };
             actions.push(Action::Register);
         }
     }
@@ -141,10 +147,15 @@ impl Connection {
             return Vec::new();
         }
         let was_registered = self.is_registered();
-        self.link = Link::Down { retry_at: now + self.retry };
+        self.link = Link::Down {
+            retry_at: now + self.retry,
+        };
         self.alone_since.get_or_insert(now);
         self.last_reason.clone_from(&reason);
-        actions.push(Action::Note(Notice::Unconnected { reason, retry_in: self.retry }));
+        actions.push(Action::Note(Notice::Unconnected {
+            reason,
+            retry_in: self.retry,
+        }));
         self.retry = (self.retry * 2).min(RETRY_MAX);
         if !was_registered {
             return Vec::new();
@@ -176,8 +187,7 @@ impl Connection {
         may_connect: bool,
         actions: &mut Vec<Action>,
     ) -> Vec<Outcome> {
-        let mut outcomes =
-            self.step_liveness(now, actions, |_| liveness::Event::Tick);
+        let mut outcomes = self.step_liveness(now, actions, |_| liveness::Event::Tick);
         match self.link {
             Link::Down { retry_at } if retry_at <= now && may_connect => {
                 self.link = Link::Connecting;
@@ -202,7 +212,9 @@ impl Connection {
             return Vec::new();
         };
         let mut seen = Vec::new();
-        watched.liveness.step(now, event(watched.incarnation), &mut seen);
+        watched
+            .liveness
+            .step(now, event(watched.incarnation), &mut seen);
         let half_timeout = watched.timeout / 2;
         let mut outcomes = Vec::new();
         for action in seen {
@@ -221,7 +233,10 @@ impl Connection {
                 }
             }
         }
-        if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Lost(_))) {
+        if outcomes
+            .iter()
+            .any(|outcome| matches!(outcome, Outcome::Lost(_)))
+        {
             self.watched = None;
         }
         outcomes

@@ -198,7 +198,10 @@ impl fmt::Display for KillReason {
         match self {
             Self::Abandoned => f.write_str("its tasks did not stop in time and were given up"),
             Self::NotStopped { after } => {
-                write!(f, "its tasks were told to stop and did not within {after:?}")
+                write!(
+                    f,
+                    "its tasks were told to stop and did not within {after:?}"
+                )
             }
             Self::Replaced => {
                 f.write_str("a newer epoch of the job starts while old tasks still run")

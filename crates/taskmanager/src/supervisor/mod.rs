@@ -9,6 +9,8 @@ mod connection;
 mod machine;
 mod messages;
 mod process;
+mod reports;
+mod requests;
 #[cfg(test)]
 mod tests;
 

@@ -119,7 +119,10 @@ impl Process {
 
     /// Tasks that did not end.
     pub(super) fn live(&self) -> impl Iterator<Item = TaskAddress> {
-        let live = self.tasks.iter().filter(|(_, task)| !task.state.is_terminal());
+        let live = self
+            .tasks
+            .iter()
+            .filter(|(_, task)| !task.state.is_terminal());
         live.map(|(subtask, task)| TaskAddress::from((*subtask, task.attempt)))
     }
 
@@ -143,7 +146,10 @@ impl Process {
         self.idle_since = None;
         // A second deployment over a running task is refused by the process, which says so of the
         // second one's attempt: what is known of the first stays.
-        let runs = self.tasks.get(&deploy.subtask).is_some_and(|old| !old.state.is_terminal());
+        let runs = self
+            .tasks
+            .get(&deploy.subtask)
+            .is_some_and(|old| !old.state.is_terminal());
         if !runs {
             self.tasks.insert(deploy.subtask, task);
         }
@@ -161,12 +167,7 @@ impl Process {
     }
 
     /// A task changed its state.
-    pub(super) fn on_state(
-        &mut self,
-        now: MonoTime,
-        address: TaskAddress,
-        state: ExecutionState,
-    ) {
+    pub(super) fn on_state(&mut self, now: MonoTime, address: TaskAddress, state: ExecutionState) {
         if let Some(task) = self.tasks.get_mut(&address.subtask)
             && task.attempt == address.attempt
             && task.state.may_become(state)
@@ -194,7 +195,10 @@ impl Process {
     /// what the jobmanager was told by other messages of the same stream.
     pub(super) fn report(&self) -> (Vec<SlotReport>, JobTasks) {
         let (job, epoch) = (self.job, self.epoch);
-        let slots = self.slots().into_iter().chain(self.abandoned.iter().copied());
+        let slots = self
+            .slots()
+            .into_iter()
+            .chain(self.abandoned.iter().copied());
         let slots: BTreeSet<SlotIndex> = slots.collect();
         let tasks = self.tasks.iter().map(|(subtask, task)| TaskReport {
             task: ReportedTask {
@@ -206,7 +210,10 @@ impl Process {
             activity: task.activity.clone(),
         });
         (
-            slots.into_iter().map(|slot| SlotReport { slot, job, epoch }).collect(),
+            slots
+                .into_iter()
+                .map(|slot| SlotReport { slot, job, epoch })
+                .collect(),
             JobTasks {
                 job,
                 tasks: tasks.collect(),
@@ -217,13 +224,14 @@ impl Process {
     /// For the jobmanager: tasks that ended with the process, because that was asked for.
     pub(super) fn canceled_tasks(&self) -> impl Iterator<Item = FromTaskmanager> {
         let (job, epoch) = (self.job, self.epoch);
-        self.live().map(move |address| FromTaskmanager::SubtaskState {
-            job,
-            epoch,
-            subtask: address.subtask,
-            attempt: address.attempt,
-            state: ExecutionState::Canceled,
-            failure: None,
-        })
+        self.live()
+            .map(move |address| FromTaskmanager::SubtaskState {
+                job,
+                epoch,
+                subtask: address.subtask,
+                attempt: address.attempt,
+                state: ExecutionState::Canceled,
+                failure: None,
+            })
     }
 }

@@ -16,7 +16,7 @@ use tracing::warn;
 
 use crate::advertise::Advertise;
 use crate::connect::InProcess;
-use crate::host::{NoDataPlane, OpenStore, Serving, ThreadHost};
+use crate::host::{HostIdentity, NoDataPlane, OpenDataPlane, OpenStore, Serving, ThreadHost};
 use crate::shell::{EVENTS_MAX, Ending, Member, Shell};
 use crate::storage::{StorageAccess, Stores};
 use crate::supervisor::SupervisorConfig;
@@ -69,7 +69,10 @@ impl EmbeddedTaskmanager {
                 default: settings.checkpoints,
                 named: Stores::new(env.clone(), None, settings.storage),
             }),
-            data: Arc::new(NoDataPlane::new(host_name)),
+        };
+        let no_network = |identity: &HostIdentity| -> Arc<dyn OpenDataPlane> {
+            let host = identity.advertised_host.clone();
+            Arc::new(NoDataPlane { host })
         };
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let member = Member {
@@ -85,7 +88,7 @@ impl EmbeddedTaskmanager {
             registration_timeout: None,
             memory_per_slot_bytes: None,
         };
-        let host = Box::new(ThreadHost::new(serving, sender));
+        let host = Box::new(ThreadHost::new(serving, no_network, sender));
         let connect = Arc::new(InProcess(connect));
         let shell = Shell::new(env.clone(), member, config, connect, host, events);
         let leave = StopSignal::new();
@@ -117,3 +120,6 @@ impl OpenStore for EmbeddedStores {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
