@@ -36,6 +36,9 @@ pub enum SubmitError {
     /// The graph cannot be planned.
     #[error("the job graph is refused")]
     Graph(#[from] GraphError),
+    /// The graph cannot be stored.
+    #[error("the job graph cannot be stored")]
+    Encoding(#[from] GraphCodecError),
     /// Its plan has no sound shape.
     #[error("the job's plan is refused")]
     Topology(#[from] TopologyError),
@@ -138,6 +141,7 @@ impl SubmitError {
                 "Check that the storage is reachable; submit again with the same client id.".into()
             }
             Self::Graph(_)
+            | Self::Encoding(_)
             | Self::Topology(_)
             | Self::Checkpoints(_)
             | Self::FaultInjection { .. }
@@ -154,6 +158,7 @@ impl SubmitError {
     pub fn is_refusal(&self) -> bool {
         match self {
             Self::Graph(_)
+            | Self::Encoding(_)
             | Self::Topology(_)
             | Self::Settings(_)
             | Self::Checkpoints(_)

@@ -69,15 +69,15 @@ pub trait StorageOpener: Send + Sync {
 
 /// The form in which graphs are stored. The same graph gives the same bytes.
 pub trait GraphCodec: Send + Sync {
-    /// The bytes of a graph.
-    fn encode(&self, graph: &JobGraph) -> Bytes;
+    /// The bytes of a graph; an error says what does not fit.
+    fn encode(&self, graph: &JobGraph) -> Result<Bytes, GraphCodecError>;
     /// The graph of these bytes.
     fn decode(&self, bytes: &[u8]) -> Result<JobGraph, GraphCodecError>;
 }
 
-/// Bytes that are no graph.
+/// A graph that has no bytes, or bytes that are no graph.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the stored job graph cannot be read: {what}")]
+#[error("the job graph does not fit its stored form: {what}")]
 pub struct GraphCodecError {
     /// What does not fit.
     pub what: String,

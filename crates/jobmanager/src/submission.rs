@@ -40,7 +40,7 @@ pub(crate) async fn submit(
     };
     let request = Request {
         job,
-        graph: shared.settings.graphs.encode(&graph),
+        graph: shared.settings.graphs.encode(&graph)?,
         client_id,
     };
     let plan = plan_job(

@@ -22,6 +22,9 @@ mod snapshot;
 mod task;
 mod two_phase;
 
+#[cfg(test)]
+mod tests;
+
 pub use activity::{Activity, ActivityReport};
 pub use channel::{Feedback, ReceiverEnd, ReleaseCredit, SenderEnd, channel};
 pub use counters::{TaskCounters, TaskCounts};

@@ -565,14 +565,14 @@ pub(super) struct Codec {
 }
 
 impl GraphCodec for Codec {
-    fn encode(&self, graph: &JobGraph) -> Bytes {
+    fn encode(&self, graph: &JobGraph) -> Result<Bytes, GraphCodecError> {
         let mut graphs = self.graphs.lock();
         let known = graphs.iter().position(|known| known == graph);
         let number = known.unwrap_or_else(|| {
             graphs.push(graph.clone());
             graphs.len() - 1
         });
-        Bytes::from(vec![number as u8])
+        Ok(Bytes::from(vec![number as u8]))
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<JobGraph, GraphCodecError> {

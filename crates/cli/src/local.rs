@@ -1,0 +1,291 @@
+//! `millstream local`: a whole cluster in this process, for one job.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use millstream_config::{HeartbeatConfig, Resolved, StorageLocation};
+use millstream_env::{Env, Signals};
+use millstream_graph::Plan;
+use millstream_jobmanager::{
+    EndFailure, JobEnded, JobEvent, JobWatch, Jobmanager, JobmanagerSettings, Storage,
+    StorageOpener, Submission,
+};
+use millstream_snapshot::{OpenError, StorageConfig, Store};
+use millstream_taskmanager::{EmbeddedSettings, EmbeddedTaskmanager, StorageAccess};
+use millstream_types::TaskmanagerId;
+use tokio::sync::mpsc;
+
+use crate::args::LocalArgs;
+use crate::codec::Graphs;
+use crate::error::CliError;
+use crate::{job_file, plan};
+
+/// Messages on the way between jobmanager and taskmanager.
+const MESSAGES_MAX: usize = 1_024;
+/// Keyed state in RocksDB, for each slot.
+const MANAGED_BYTES_PER_SLOT: usize = 256 << 20;
+/// Encoded bytes on the way per channel.
+const CHANNEL_WINDOW_BYTES: u64 = 256 * 1024;
+/// Time for everything to end when the job has.
+const GRACE: Duration = Duration::from_secs(10);
+
+pub(crate) async fn run(
+    env: &Env,
+    args: &LocalArgs,
+    out: &mut (dyn Write + Send),
+) -> Result<(), CliError> {
+    let job = job_file::read(env, &args.file)?;
+    for warning in &job.warnings {
+        eprintln!("warning: {warning}");
+    }
+    let plan = Plan::new(&job.graph, plan::chaining(&job.graph));
+    let dir = WorkDir::new(env, args.dir.as_deref())?;
+    let store = open(env, &dir.path).await?;
+    let jobmanager = start_jobmanager(env, &store).await?;
+    let taskmanager = start_taskmanager(env, &jobmanager, &store, &dir.path, plan.slots_needed());
+    let submission = Submission { client_id: dir.client_id(), graph: job.graph };
+    let ended = match jobmanager.submit(submission).await {
+        Err(error) => {
+            let remedy = error.remedy();
+            Err(CliError::failed("the job was not accepted", &error, &remedy))
+        }
+        Ok(submitted) => {
+            for warning in &submitted.warnings {
+                eprintln!("warning: {warning}");
+            }
+            follow(env, &jobmanager, submitted.job, out).await
+        }
+    };
+    taskmanager.stop().await;
+    jobmanager.shutdown(GRACE).await;
+    dir.remove(env);
+    match ended? {
+        Some(ended) => result(&ended),
+        None => Ok(()),
+    }
+}
+
+/// Prints what the job prints until it ends. Ctrl-C cancels it.
+async fn follow(
+    env: &Env,
+    jobmanager: &Jobmanager,
+    job: millstream_types::JobId,
+    out: &mut (dyn Write + Send),
+) -> Result<Option<JobEnded>, CliError> {
+    let watch = jobmanager.watch(job).await;
+    let mut watch = watch.ok_or_else(|| CliError::Failed {
+        what: format!("job {job} is not known"),
+        details: Vec::new(),
+    })?;
+    let signals = Signals::of_process(env.spawner(), env.exit());
+    let mut signals =
+        signals.map_err(|error| CliError::failed("signals cannot be received", &error, ""))?;
+    let mut is_cancelled = false;
+    loop {
+        let event = tokio::select! {
+            biased;
+            event = watch.next() => event,
+            _ = signals.next(), if !is_cancelled => {
+                is_cancelled = true;
+                eprintln!("cancelling the job; again to leave at once");
+                cancel(env, jobmanager, job);
+                continue;
+            }
+        };
+        match event {
+            Some(JobEvent::Ended(ended)) => {
+                drain(&mut watch).await;
+                return Ok(Some(ended));
+            }
+            Some(event) => print(event, out)?,
+            None => return Ok(None),
+        }
+    }
+}
+
+fn cancel(env: &Env, jobmanager: &Jobmanager, job: millstream_types::JobId) {
+    let jobmanager = jobmanager.clone();
+    env.spawner().supervise("cancel", async move {
+        if let Err(error) = jobmanager.cancel(job).await {
+            eprintln!("error: the job is not cancelled: {}", millstream_telemetry::chain(&error));
+        }
+    });
+}
+
+async fn drain(watch: &mut JobWatch) {
+    // Nothing follows the end; the queue is closed with it.
+    let _ = watch.next().await;
+}
+
+fn print(event: JobEvent, out: &mut (dyn Write + Send)) -> Result<(), CliError> {
+    match event {
+        JobEvent::Output { lines, .. } => {
+            let mut text = lines.join("\n");
+            text.push('\n');
+            out.write_all(text.as_bytes())
+                .and_then(|()| out.flush())
+                .map_err(|error| CliError::failed("rows cannot be printed", &error, ""))?;
+        }
+        JobEvent::OutputDropped { lines } => {
+            eprintln!(
+                "warning: {lines} printed rows were dropped because they came faster than they \
+                 were taken; a file sink drops none"
+            );
+        }
+        JobEvent::StatusChanged { status, failure, .. } => match failure {
+            Some(failure) => eprintln!("job is {status}: {failure}"),
+            None => eprintln!("job is {status}"),
+        },
+        JobEvent::Ended(_) => {}
+    }
+    Ok(())
+}
+
+fn result(ended: &JobEnded) -> Result<(), CliError> {
+    use millstream_jobmanager::TerminalState;
+    match ended.state {
+        TerminalState::Finished => Ok(()),
+        TerminalState::Canceled => Err(CliError::Failed {
+            what: "the job was cancelled".to_owned(),
+            details: Vec::new(),
+        }),
+        TerminalState::Failed => Err(CliError::Failed {
+            what: "Job execution failed.".to_owned(),
+            details: failure_lines(ended),
+        }),
+    }
+}
+
+/// The chain of causes as A4-2 has it, then the remedy.
+fn failure_lines(ended: &JobEnded) -> Vec<String> {
+    let mut lines = vec![format!("caused by: {}", ended.headline)];
+    let Some(failure) = &ended.failure else { return lines };
+    let EndFailure { task, operator, message, causes, remedy, .. } = failure;
+    let place = match (task, operator) {
+        (Some(task), Some(operator)) => format!(" (task {task}, operator {operator})"),
+        (Some(task), None) => format!(" (task {task})"),
+        (None, _) => String::new(),
+    };
+    lines.push(format!("caused by: {message}{place}"));
+    lines.extend(causes.iter().map(|cause| format!("caused by: {cause}")));
+    lines.extend(remedy.iter().map(|remedy| format!("help: {remedy}")));
+    lines
+}
+
+async fn open(env: &Env, dir: &Path) -> Result<Store, CliError> {
+    let config = StorageConfig::at(dir.join("store").display().to_string());
+    millstream_snapshot::open(&config, env).await.map_err(|error| {
+        let remedy = error.remedy();
+        CliError::failed("the working directory cannot be used", &error, &remedy)
+    })
+}
+
+async fn start_jobmanager(env: &Env, store: &Store) -> Result<Jobmanager, CliError> {
+    let cluster = Resolved::new([]);
+    let settings = JobmanagerSettings {
+        cluster_id: "local".to_owned(),
+        heartbeat: HeartbeatConfig {
+            interval: Duration::from_secs(2),
+            timeout: Duration::from_secs(10),
+        },
+        slot_request_timeout: Duration::from_secs(60),
+        cluster,
+        storage: Storage {
+            jobs: store.clone(),
+            // A directory of this run alone is no promise, but nobody has to be warned of it.
+            is_durable: true,
+            checkpoints: Some(store.clone()),
+            opener: Arc::new(Opener { env: env.clone() }),
+        },
+        graphs: Arc::new(Graphs),
+    };
+    Jobmanager::start(env, settings).await.map_err(|error| {
+        let remedy = error.remedy();
+        CliError::failed("the job cannot be started here", &error, &remedy)
+    })
+}
+
+fn start_taskmanager(
+    env: &Env,
+    jobmanager: &Jobmanager,
+    store: &Store,
+    dir: &Path,
+    slots: u32,
+) -> EmbeddedTaskmanager {
+    let settings = EmbeddedSettings {
+        id: TaskmanagerId::new("local").expect("a plain word"),
+        slots,
+        state_dir: dir.join("state"),
+        managed_bytes_per_slot: MANAGED_BYTES_PER_SLOT,
+        channel_window_bytes: CHANNEL_WINDOW_BYTES,
+        checkpoints: Some(store.clone()),
+        storage: StorageAccess::default(),
+    };
+    let (env_of_pump, jobmanager) = (env.clone(), jobmanager.clone());
+    EmbeddedTaskmanager::start(env, settings, move || {
+        let (outgoing, from_jobmanager) = mpsc::channel(MESSAGES_MAX);
+        let (to_jobmanager, mut messages) = mpsc::channel(MESSAGES_MAX);
+        let mut session = jobmanager.connect_taskmanager(outgoing);
+        env_of_pump.spawner().supervise("local-session", async move {
+            while let Some(message) = messages.recv().await {
+                if session.receive(message).await.is_err() {
+                    break;
+                }
+            }
+            session.closed();
+        });
+        (to_jobmanager, from_jobmanager)
+    })
+}
+
+/// Opens the directories that the job names.
+struct Opener {
+    env: Env,
+}
+
+#[async_trait]
+impl StorageOpener for Opener {
+    async fn open(&self, location: &StorageLocation) -> Result<Store, OpenError> {
+        let config = StorageConfig::at(location.to_string());
+        millstream_snapshot::open(&config, &self.env).await
+    }
+}
+
+/// Where a local run keeps things.
+struct WorkDir {
+    path: PathBuf,
+    is_temporary: bool,
+}
+
+impl WorkDir {
+    fn new(env: &Env, given: Option<&Path>) -> Result<Self, CliError> {
+        let (path, is_temporary) = match given {
+            Some(path) => (std::path::absolute(path).unwrap_or_else(|_| path.to_owned()), false),
+            None => {
+                let name = format!("millstream-local-{:016x}", env.rng().nonce());
+                (std::env::temp_dir().join(name), true)
+            }
+        };
+        env.fs().create_dir_all(&path).map_err(|error| CliError::Usage {
+            what: format!("{} cannot be made: {}", path.display(), error),
+            remedy: "give a directory that can be written with --dir".to_owned(),
+        })?;
+        Ok(Self { path, is_temporary })
+    }
+
+    /// In a directory that stays, the same command resumes the same job.
+    fn client_id(&self) -> Option<String> {
+        (!self.is_temporary).then(|| "local".to_owned())
+    }
+
+    fn remove(&self, env: &Env) {
+        if self.is_temporary
+            && let Err(error) = env.fs().remove_tree(&self.path)
+        {
+            eprintln!("warning: {} is left behind: {error}", self.path.display());
+        }
+    }
+}

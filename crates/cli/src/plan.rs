@@ -1,0 +1,106 @@
+//! `millstream validate`: what would run.
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+use millstream_config::{JobConfig, Layer, Resolved};
+use millstream_env::Env;
+use millstream_graph::{JobGraph, Partitioning, Plan, Vertex};
+use serde_json::{Value, json};
+
+use crate::args::ValidateArgs;
+use crate::error::CliError;
+use crate::job_file;
+
+pub(crate) fn validate(
+    env: &Env,
+    args: &ValidateArgs,
+    out: &mut (dyn Write + Send),
+) -> Result<(), CliError> {
+    let job = job_file::read(env, &args.file)?;
+    let plan = Plan::new(&job.graph, chaining(&job.graph));
+    let warnings: Vec<String> = job.warnings.iter().map(ToString::to_string).collect();
+    let text = match args.json {
+        true => format!("{:#}\n", as_json(&job.graph, &plan, &warnings)),
+        false => as_text(&job.graph, &plan, &warnings),
+    };
+    out.write_all(text.as_bytes())
+        .map_err(|error| CliError::failed("the plan cannot be printed", &error, ""))
+}
+
+/// Whether the job chains operators, by its own settings.
+pub(crate) fn chaining(graph: &JobGraph) -> bool {
+    let settings = graph.settings.iter();
+    let stored = settings.map(|s| (s.key.as_str(), s.value.as_str(), s.origin.as_str()));
+    let Ok(layer) = Layer::stored(stored) else { return true };
+    let config = JobConfig::new(&Resolved::new([layer]), &mut Vec::new());
+    config.map_or(true, |config| config.chaining)
+}
+
+fn partitioning(partitioning: &Partitioning) -> &'static str {
+    match partitioning {
+        Partitioning::Forward => "forward",
+        Partitioning::Rebalance => "rebalance",
+        Partitioning::Assign => "assign",
+        Partitioning::Hash { .. } => "hash",
+        Partitioning::Broadcast => "broadcast",
+    }
+}
+
+fn as_text(graph: &JobGraph, plan: &Plan, warnings: &[String]) -> String {
+    let mut text = format!("{}: valid\n", graph.name);
+    for vertex in &plan.vertices {
+        let _ = writeln!(text, "  {} (parallelism {})", vertex.name, vertex.parallelism);
+        for edge in plan.inputs_of(vertex.id) {
+            let from = plan.vertex(edge.from).map_or("?", |from| from.name.as_str());
+            let _ = writeln!(text, "    from {from}, {}", partitioning(&edge.partitioning));
+        }
+    }
+    let regions = plan.regions().len();
+    let _ = writeln!(text, "  slots needed: {}, failover regions: {regions}", plan.slots_needed());
+    for warning in warnings {
+        let _ = writeln!(text, "warning: {warning}");
+    }
+    text
+}
+
+fn as_json(graph: &JobGraph, plan: &Plan, warnings: &[String]) -> Value {
+    let operators = |vertex: &Vertex| {
+        let nodes = vertex.operators.iter().filter_map(|id| graph.operator(*id));
+        let nodes = nodes.map(|node| {
+            json!({
+                "uid": node.uid.as_str(),
+                "uid_generated": node.uid_generated,
+                "name": node.name,
+                "kind": node.kind.label(),
+            })
+        });
+        nodes.collect::<Vec<_>>()
+    };
+    let vertices = plan.vertices.iter().map(|vertex| {
+        let inputs = plan.inputs_of(vertex.id);
+        let inputs = inputs.iter().map(|edge| {
+            json!({ "from": edge.from.0, "partitioning": partitioning(&edge.partitioning) })
+        });
+        json!({
+            "id": vertex.id.0,
+            "name": vertex.name,
+            "parallelism": vertex.parallelism,
+            "max_parallelism": vertex.max_parallelism.get(),
+            "slot_sharing_group": vertex.slot_sharing_group,
+            "operators": operators(vertex),
+            "inputs": inputs.collect::<Vec<_>>(),
+        })
+    });
+    let settings = graph.settings.iter().map(|setting| {
+        json!({ "key": setting.key, "value": setting.value, "origin": setting.origin })
+    });
+    json!({
+        "name": graph.name,
+        "vertices": vertices.collect::<Vec<_>>(),
+        "slots_needed": plan.slots_needed(),
+        "regions": plan.regions().len(),
+        "settings": settings.collect::<Vec<_>>(),
+        "warnings": warnings,
+    })
+}
