@@ -3,7 +3,10 @@
 use std::path::Path;
 
 fn check(path: &str, generated: &str) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(path);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .join(path);
     if std::env::var_os("MILLSTREAM_WRITE_DOCS").is_some() {
         std::fs::write(&file, generated).unwrap();
     }
@@ -17,10 +20,16 @@ fn check(path: &str, generated: &str) {
 
 #[test]
 fn the_reference_of_job_files_is_what_the_reader_knows() {
-    check("docs/reference/job-file.md", &millstream_jobspec::reference_markdown());
+    check(
+        "docs/reference/job-file.md",
+        &millstream_jobspec::reference_markdown(),
+    );
 }
 
 #[test]
 fn the_reference_of_the_configuration_is_what_the_registry_knows() {
-    check("docs/reference/configuration.md", &millstream_config::reference_markdown());
+    check(
+        "docs/reference/configuration.md",
+        &millstream_config::reference_markdown(),
+    );
 }

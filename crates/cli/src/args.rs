@@ -43,7 +43,12 @@ pub struct LocalArgs {
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// What to log on standard error: error, warn, info, debug, or `info,MODULE=debug`.
-    #[arg(long, value_name = "LEVEL", default_value = "warn", env = "MILLSTREAM_LOG")]
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        default_value = "warn",
+        env = "MILLSTREAM_LOG"
+    )]
     pub log: String,
 }
 

@@ -9,12 +9,14 @@ pub(crate) struct Graphs;
 
 impl GraphCodec for Graphs {
     fn encode(&self, graph: &JobGraph) -> Result<Bytes, GraphCodecError> {
-        millstream_rpc::encode_graph(graph)
-            .map_err(|error| GraphCodecError { what: millstream_telemetry::chain(&error) })
+        millstream_rpc::encode_graph(graph).map_err(|error| GraphCodecError {
+            what: millstream_telemetry::chain(&error),
+        })
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<JobGraph, GraphCodecError> {
-        millstream_rpc::decode_graph(bytes)
-            .map_err(|error| GraphCodecError { what: millstream_telemetry::chain(&error) })
+        millstream_rpc::decode_graph(bytes).map_err(|error| GraphCodecError {
+            what: millstream_telemetry::chain(&error),
+        })
     }
 }

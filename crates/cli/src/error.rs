@@ -58,6 +58,9 @@ impl CliError {
             true => vec![cause],
             false => vec![cause, format!("help: {remedy}")],
         };
-        Self::Failed { what: what.to_owned(), details }
+        Self::Failed {
+            what: what.to_owned(),
+            details,
+        }
     }
 }

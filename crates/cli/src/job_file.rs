@@ -16,10 +16,16 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 pub(crate) fn read(env: &Env, args: &JobFileArgs) -> Result<JobFile, CliError> {
     let path = &args.job;
     let shown = path.display().to_string();
-    let bytes = env.fs().read(path, FILE_BYTES_MAX).map_err(|error| CliError::Usage {
-        what: format!("{shown} cannot be read: {}", millstream_telemetry::chain(&error)),
-        remedy: "give the path of a job file, such as docs/examples/word-count.yaml".to_owned(),
-    })?;
+    let bytes = env
+        .fs()
+        .read(path, FILE_BYTES_MAX)
+        .map_err(|error| CliError::Usage {
+            what: format!(
+                "{shown} cannot be read: {}",
+                millstream_telemetry::chain(&error)
+            ),
+            remedy: "give the path of a job file, such as docs/examples/word-count.yaml".to_owned(),
+        })?;
     let text = String::from_utf8(bytes).map_err(|error| CliError::Usage {
         what: format!(
             "{shown} is not UTF-8 text: bad byte at offset {}",

@@ -46,11 +46,18 @@ pub(crate) async fn run(
     let store = open(env, &dir.path).await?;
     let jobmanager = start_jobmanager(env, &store).await?;
     let taskmanager = start_taskmanager(env, &jobmanager, &store, &dir.path, plan.slots_needed());
-    let submission = Submission { client_id: dir.client_id(), graph: job.graph };
+    let submission = Submission {
+        client_id: dir.client_id(),
+        graph: job.graph,
+    };
     let ended = match jobmanager.submit(submission).await {
         Err(error) => {
             let remedy = error.remedy();
-            Err(CliError::failed("the job was not accepted", &error, &remedy))
+            Err(CliError::failed(
+                "the job was not accepted",
+                &error,
+                &remedy,
+            ))
         }
         Ok(submitted) => {
             for warning in &submitted.warnings {
@@ -110,7 +117,10 @@ fn cancel(env: &Env, jobmanager: &Jobmanager, job: millstream_types::JobId) {
     let jobmanager = jobmanager.clone();
     env.spawner().supervise("cancel", async move {
         if let Err(error) = jobmanager.cancel(job).await {
-            eprintln!("error: the job is not cancelled: {}", millstream_telemetry::chain(&error));
+            eprintln!(
+                "error: the job is not cancelled: {}",
+                millstream_telemetry::chain(&error)
+            );
         }
     });
 }
@@ -135,7 +145,9 @@ fn print(event: JobEvent, out: &mut (dyn Write + Send)) -> Result<(), CliError> 
                  were taken; a file sink drops none"
             );
         }
-        JobEvent::StatusChanged { status, failure, .. } => match failure {
+        JobEvent::StatusChanged {
+            status, failure, ..
+        } => match failure {
             Some(failure) => eprintln!("job is {status}: {failure}"),
             None => eprintln!("job is {status}"),
         },
@@ -145,7 +157,7 @@ fn print(event: JobEvent, out: &mut (dyn Write + Send)) -> Result<(), CliError> 
 }
 
 fn result(ended: &JobEnded) -> Result<(), CliError> {
-    use millstream_jobmanager::TerminalState;
+    use millstream_coordination::chain::TerminalState;
     match ended.state {
         TerminalState::Finished => Ok(()),
         TerminalState::Canceled => Err(CliError::Failed {
@@ -162,8 +174,17 @@ fn result(ended: &JobEnded) -> Result<(), CliError> {
 /// The chain of causes as A4-2 has it, then the remedy.
 fn failure_lines(ended: &JobEnded) -> Vec<String> {
     let mut lines = vec![format!("caused by: {}", ended.headline)];
-    let Some(failure) = &ended.failure else { return lines };
-    let EndFailure { task, operator, message, causes, remedy, .. } = failure;
+    let Some(failure) = &ended.failure else {
+        return lines;
+    };
+    let EndFailure {
+        task,
+        operator,
+        message,
+        causes,
+        remedy,
+        ..
+    } = failure;
     let place = match (task, operator) {
         (Some(task), Some(operator)) => format!(" (task {task}, operator {operator})"),
         (Some(task), None) => format!(" (task {task})"),
@@ -177,10 +198,12 @@ fn failure_lines(ended: &JobEnded) -> Vec<String> {
 
 async fn open(env: &Env, dir: &Path) -> Result<Store, CliError> {
     let config = StorageConfig::at(dir.join("store").display().to_string());
-    millstream_snapshot::open(&config, env).await.map_err(|error| {
-        let remedy = error.remedy();
-        CliError::failed("the working directory cannot be used", &error, &remedy)
-    })
+    millstream_snapshot::open(&config, env)
+        .await
+        .map_err(|error| {
+            let remedy = error.remedy();
+            CliError::failed("the working directory cannot be used", &error, &remedy)
+        })
 }
 
 async fn start_jobmanager(env: &Env, store: &Store) -> Result<Jobmanager, CliError> {
@@ -229,14 +252,16 @@ fn start_taskmanager(
         let (outgoing, from_jobmanager) = mpsc::channel(MESSAGES_MAX);
         let (to_jobmanager, mut messages) = mpsc::channel(MESSAGES_MAX);
         let mut session = jobmanager.connect_taskmanager(outgoing);
-        env_of_pump.spawner().supervise("local-session", async move {
-            while let Some(message) = messages.recv().await {
-                if session.receive(message).await.is_err() {
-                    break;
+        env_of_pump
+            .spawner()
+            .supervise("local-session", async move {
+                while let Some(message) = messages.recv().await {
+                    if session.receive(message).await.is_err() {
+                        break;
+                    }
                 }
-            }
-            session.closed();
-        });
+                session.closed();
+            });
         (to_jobmanager, from_jobmanager)
     })
 }
@@ -263,16 +288,21 @@ struct WorkDir {
 impl WorkDir {
     fn new(env: &Env, given: Option<&Path>) -> Result<Self, CliError> {
         let (path, is_temporary) = match given {
-            Some(path) => (std::path::absolute(path).unwrap_or_else(|_| path.to_owned()), false),
+            Some(path) => (
+                std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+                false,
+            ),
             None => {
                 let name = format!("millstream-local-{:016x}", env.rng().nonce());
                 (std::env::temp_dir().join(name), true)
             }
         };
-        env.fs().create_dir_all(&path).map_err(|error| CliError::Usage {
-            what: format!("{} cannot be made: {}", path.display(), error),
-            remedy: "give a directory that can be written with --dir".to_owned(),
-        })?;
+        env.fs()
+            .create_dir_all(&path)
+            .map_err(|error| CliError::Usage {
+                what: format!("{} cannot be made: {}", path.display(), error),
+                remedy: "give a directory that can be written with --dir".to_owned(),
+            })?;
         Ok(Self { path, is_temporary })
     }
 

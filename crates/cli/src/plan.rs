@@ -32,7 +32,9 @@ pub(crate) fn validate(
 pub(crate) fn chaining(graph: &JobGraph) -> bool {
     let settings = graph.settings.iter();
     let stored = settings.map(|s| (s.key.as_str(), s.value.as_str(), s.origin.as_str()));
-    let Ok(layer) = Layer::stored(stored) else { return true };
+    let Ok(layer) = Layer::stored(stored) else {
+        return true;
+    };
     let config = JobConfig::new(&Resolved::new([layer]), &mut Vec::new());
     config.map_or(true, |config| config.chaining)
 }
@@ -50,14 +52,28 @@ fn partitioning(partitioning: &Partitioning) -> &'static str {
 fn as_text(graph: &JobGraph, plan: &Plan, warnings: &[String]) -> String {
     let mut text = format!("{}: valid\n", graph.name);
     for vertex in &plan.vertices {
-        let _ = writeln!(text, "  {} (parallelism {})", vertex.name, vertex.parallelism);
+        let _ = writeln!(
+            text,
+            "  {} (parallelism {})",
+            vertex.name, vertex.parallelism
+        );
         for edge in plan.inputs_of(vertex.id) {
-            let from = plan.vertex(edge.from).map_or("?", |from| from.name.as_str());
-            let _ = writeln!(text, "    from {from}, {}", partitioning(&edge.partitioning));
+            let from = plan
+                .vertex(edge.from)
+                .map_or("?", |from| from.name.as_str());
+            let _ = writeln!(
+                text,
+                "    from {from}, {}",
+                partitioning(&edge.partitioning)
+            );
         }
     }
     let regions = plan.regions().len();
-    let _ = writeln!(text, "  slots needed: {}, failover regions: {regions}", plan.slots_needed());
+    let _ = writeln!(
+        text,
+        "  slots needed: {}, failover regions: {regions}",
+        plan.slots_needed()
+    );
     for warning in warnings {
         let _ = writeln!(text, "warning: {warning}");
     }
@@ -79,9 +95,9 @@ fn as_json(graph: &JobGraph, plan: &Plan, warnings: &[String]) -> Value {
     };
     let vertices = plan.vertices.iter().map(|vertex| {
         let inputs = plan.inputs_of(vertex.id);
-        let inputs = inputs.iter().map(|edge| {
-            json!({ "from": edge.from.0, "partitioning": partitioning(&edge.partitioning) })
-        });
+        let inputs = inputs.iter().map(
+            |edge| json!({ "from": edge.from.0, "partitioning": partitioning(&edge.partitioning) }),
+        );
         json!({
             "id": vertex.id.0,
             "name": vertex.name,
@@ -92,9 +108,9 @@ fn as_json(graph: &JobGraph, plan: &Plan, warnings: &[String]) -> Value {
             "inputs": inputs.collect::<Vec<_>>(),
         })
     });
-    let settings = graph.settings.iter().map(|setting| {
-        json!({ "key": setting.key, "value": setting.value, "origin": setting.origin })
-    });
+    let settings = graph.settings.iter().map(
+        |setting| json!({ "key": setting.key, "value": setting.value, "origin": setting.origin }),
+    );
     json!({
         "name": graph.name,
         "vertices": vertices.collect::<Vec<_>>(),

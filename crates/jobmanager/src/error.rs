@@ -13,6 +13,8 @@ use millstream_snapshot::chain::ChainFailure;
 use millstream_snapshot::jobs::JobStoreError;
 use millstream_types::{JobId, OperatorUid};
 
+use crate::settings::GraphCodecError;
+
 /// Why a jobmanager does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {

@@ -37,14 +37,21 @@ fn write_job(dir: &Path, backend: &str) {
 
 fn run(dir: &Path, fail_points: &str) -> Output {
     let mut command = Command::new(program("millstream"));
-    command.arg("local").arg(dir.join("job.yaml")).arg("--dir").arg(dir.join("work"));
+    command
+        .arg("local")
+        .arg(dir.join("job.yaml"))
+        .arg("--dir")
+        .arg(dir.join("work"));
     command.env("MILLSTREAM_FAIL_POINTS", fail_points);
     finish(&mut command, Duration::from_secs(120))
 }
 
 fn judge(dir: &Path) -> Output {
     let mut command = Command::new(program("oracle"));
-    command.arg("check").arg(dir.join("out")).args(["--format", "csv", "--final", "--value", "n"]);
+    command
+        .arg("check")
+        .arg(dir.join("out"))
+        .args(["--format", "csv", "--final", "--value", "n"]);
     command.args(["--keys", &KEYS.to_string(), "--rows", &ROWS.to_string()]);
     command.args(["--columns", "key,n,sum"]);
     finish(&mut command, Duration::from_secs(60))
@@ -55,11 +62,26 @@ fn survives(point: &str, backend: &str) {
     let dir = tempfile::tempdir().unwrap();
     write_job(dir.path(), backend);
     let killed = run(dir.path(), point);
-    assert_eq!(killed.status.signal(), Some(9), "{point} hit nothing: {}", text(&killed.stderr));
+    assert_eq!(
+        killed.status.signal(),
+        Some(9),
+        "{point} hit nothing: {}",
+        text(&killed.stderr)
+    );
     let last = run(dir.path(), "");
-    assert_eq!(last.status.code(), Some(0), "{point}: {}", text(&last.stderr));
+    assert_eq!(
+        last.status.code(),
+        Some(0),
+        "{point}: {}",
+        text(&last.stderr)
+    );
     let verdict = judge(dir.path());
-    assert_eq!(verdict.status.code(), Some(0), "{point}: {}", text(&verdict.stdout));
+    assert_eq!(
+        verdict.status.code(),
+        Some(0),
+        "{point}: {}",
+        text(&verdict.stdout)
+    );
 }
 
 #[test]
@@ -96,7 +118,12 @@ fn a_kill_during_a_restore_loses_and_doubles_nothing() {
     let killed = run(dir.path(), "chain-entry-stored:kill:4");
     assert_eq!(killed.status.signal(), Some(9), "{}", text(&killed.stderr));
     let killed = run(dir.path(), "restore:kill");
-    assert_eq!(killed.status.signal(), Some(9), "restore hit nothing: {}", text(&killed.stderr));
+    assert_eq!(
+        killed.status.signal(),
+        Some(9),
+        "restore hit nothing: {}",
+        text(&killed.stderr)
+    );
     let last = run(dir.path(), "");
     assert_eq!(last.status.code(), Some(0), "{}", text(&last.stderr));
     let verdict = judge(dir.path());

@@ -8,18 +8,29 @@ use std::time::{Duration, Instant};
 pub fn program(name: &str) -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let path = tests.parent().and_then(Path::parent).unwrap().join(name);
-    assert!(path.exists(), "{} is not built: cargo build --workspace --bins", path.display());
+    assert!(
+        path.exists(),
+        "{} is not built: cargo build --workspace --bins",
+        path.display()
+    );
     path
 }
 
 /// The root of the repository.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_owned()
 }
 
 /// Runs to the end, or kills it and fails after this long.
 pub fn finish(command: &mut Command, limit: Duration) -> Output {
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
     let child = child.unwrap();
     let id = child.id();
     let (sender, receiver) = std::sync::mpsc::channel();

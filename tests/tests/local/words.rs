@@ -11,7 +11,10 @@ fn counted_by_the_shell() -> BTreeMap<String, u64> {
     let script = "find docs -name '*.md' -exec awk 1 {} + | tr 'A-Z' 'a-z' \
                   | LC_ALL=C tr -cs 'a-z0-9' '\\n' | grep . | sort | uniq -c";
     let mut command = Command::new("sh");
-    let output = finish(command.arg("-c").arg(script).current_dir(root()), Duration::from_secs(60));
+    let output = finish(
+        command.arg("-c").arg(script).current_dir(root()),
+        Duration::from_secs(60),
+    );
     assert!(output.status.success(), "{}", text(&output.stderr));
     let line = |line: &str| {
         let (count, word) = line.trim().split_once(' ').unwrap();
@@ -24,11 +27,16 @@ fn counted_by_the_shell() -> BTreeMap<String, u64> {
 #[test]
 fn the_words_of_our_documentation_are_counted_as_the_shell_counts_them() {
     let mut command = Command::new(program("millstream"));
-    command.args(["local", "docs/examples/word-count.yaml"]).current_dir(root());
+    command
+        .args(["local", "docs/examples/word-count.yaml"])
+        .current_dir(root());
     let output = finish(&mut command, Duration::from_secs(120));
     assert!(output.status.success(), "{}", text(&output.stderr));
     let line = |line: &str| {
-        let row = line.strip_prefix("1> ").or_else(|| line.strip_prefix("2> ")).unwrap();
+        let row = line
+            .strip_prefix("1> ")
+            .or_else(|| line.strip_prefix("2> "))
+            .unwrap();
         let (word, count) = row.split_once(", ").unwrap();
         (word.to_owned(), count.parse().unwrap())
     };
@@ -61,10 +69,18 @@ fn every_example_is_valid() {
     for folder in ["docs/examples", "docs/examples/wordcount"] {
         for entry in std::fs::read_dir(root().join(folder)).unwrap() {
             let path = entry.unwrap().path();
-            if path.extension().is_some_and(|extension| extension == "yaml") {
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "yaml")
+            {
                 let mut command = Command::new(program("millstream"));
                 let output = finish(command.arg("validate").arg(&path), Duration::from_secs(30));
-                assert!(output.status.success(), "{}: {}", path.display(), text(&output.stderr));
+                assert!(
+                    output.status.success(),
+                    "{}: {}",
+                    path.display(),
+                    text(&output.stderr)
+                );
                 found += 1;
             }
         }
@@ -77,13 +93,19 @@ fn every_example_is_valid() {
 fn run_example(name: &str) -> (Vec<String>, String, Option<i32>) {
     let example = root().join("docs/examples/wordcount").join(name);
     let yaml = std::fs::read_to_string(example).unwrap();
-    let rate = yaml.lines().find(|line| line.trim().starts_with("rate:")).unwrap().to_owned();
+    let rate = yaml
+        .lines()
+        .find(|line| line.trim().starts_with("rate:"))
+        .unwrap()
+        .to_owned();
     let mut quick = "      rate: 5".to_owned();
     if !yaml.contains("rows:") {
         quick.push_str("\n      rows: 12");
     }
     let dir = tempfile::tempdir().unwrap();
-    let yaml = yaml.replace(&rate, &quick).replace("/tmp/millstream", &dir.path().to_string_lossy());
+    let yaml = yaml
+        .replace(&rate, &quick)
+        .replace("/tmp/millstream", &dir.path().to_string_lossy());
     let job = dir.path().join(name);
     std::fs::write(&job, yaml.replace("interval: 2s", "interval: 500ms")).unwrap();
     let mut command = Command::new(program("millstream"));
@@ -94,7 +116,10 @@ fn run_example(name: &str) -> (Vec<String>, String, Option<i32>) {
 
 /// The last column of each line.
 fn last_column(lines: &[String]) -> Vec<u64> {
-    lines.iter().map(|line| line.rsplit(", ").next().unwrap().parse().unwrap()).collect()
+    lines
+        .iter()
+        .map(|line| line.rsplit(", ").next().unwrap().parse().unwrap())
+        .collect()
 }
 
 // Proves F16; A4-2.
@@ -103,7 +128,10 @@ fn without_a_restart_strategy_the_first_failure_is_final() {
     let (lines, stderr, code) = run_example("1-fragile.yaml");
     assert_eq!(last_column(&lines), [1, 3, 6, 10], "{stderr}");
     assert_eq!(code, Some(3));
-    for part in ["Job execution failed", "Recovery is suppressed by NoRestartBackoffTimeStrategy"] {
+    for part in [
+        "Job execution failed",
+        "Recovery is suppressed by NoRestartBackoffTimeStrategy",
+    ] {
         assert!(stderr.contains(part), "{part} is missing in: {stderr}");
     }
 }
@@ -124,14 +152,19 @@ fn without_checkpoints_every_restart_begins_again() {
 fn with_checkpoints_the_distinct_sums_are_the_triangular_numbers() {
     let (lines, stderr, code) = run_example("3-stateful.yaml");
     assert_eq!(code, Some(0), "{stderr}");
-    assert!(stderr.contains("RESTARTING"), "it must really fail: {stderr}");
+    assert!(
+        stderr.contains("RESTARTING"),
+        "it must really fail: {stderr}"
+    );
     let mut distinct: Vec<u64> = Vec::new();
     for sum in last_column(&lines) {
         if !distinct.contains(&sum) {
             distinct.push(sum);
         }
     }
-    let expected: Vec<u64> = (1..=distinct.len() as u64).map(|n| n * (n + 1) / 2).collect();
+    let expected: Vec<u64> = (1..=distinct.len() as u64)
+        .map(|n| n * (n + 1) / 2)
+        .collect();
     assert_eq!(distinct, expected);
     assert!(distinct.len() >= 10, "{distinct:?}");
 }
