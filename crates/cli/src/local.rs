@@ -45,6 +45,8 @@ pub(crate) async fn run(
     let dir = WorkDir::new(env, args.dir.as_deref())?;
     let store = open(env, &dir.path).await?;
     let jobmanager = start_jobmanager(env, &store).await?;
+    // A job that began here before goes on by itself, and is found again under its client id.
+    jobmanager.recovered().await;
     let taskmanager = start_taskmanager(env, &jobmanager, &store, &dir.path, plan.slots_needed());
     let submission = Submission {
         client_id: dir.client_id(),

@@ -10,6 +10,7 @@ use crate::process::{finish, program, text};
 const KEYS: u64 = 50;
 const ROWS: u64 = 60_000;
 
+/// Each key's rows come from one reader: the number of keys is a multiple of their number.
 fn write_job(dir: &Path, backend: &str) {
     let yaml = format!(
         "name: exactly-once\n\
@@ -23,7 +24,6 @@ fn write_job(dir: &Path, backend: &str) {
          \x20     connector: generator\n\
          \x20     rows: {ROWS}\n\
          \x20     rate: 20000\n\
-         \x20     parallelism: 1\n\
          \x20     columns:\n\
          \x20       key: {{ key: {KEYS} }}\n\
          \x20       number: {{ sequence-per-key: {KEYS} }}\n\
