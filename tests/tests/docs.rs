@@ -1,5 +1,7 @@
 //! References in docs/ are what the code says. `MILLSTREAM_WRITE_DOCS=1` writes them anew.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use std::path::Path;
 
 fn check(path: &str, generated: &str) {

@@ -135,6 +135,7 @@ impl World {
         index.map_or(0, |index| triggers[index].1)
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm per kind of step")]
     fn step(&mut self, step: Step) {
         let subtask = |index: usize| [SOURCE, SINK][index];
         let (epoch, attempt) = if self.script.epoch == 0 {

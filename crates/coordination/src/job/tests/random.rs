@@ -141,6 +141,7 @@ impl World {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm per kind of step")]
     fn step(&mut self, step: Step) {
         let event = match step {
             Step::Wait(millis) => return self.wait(millis),
