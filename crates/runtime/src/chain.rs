@@ -38,7 +38,10 @@ struct Link {
 }
 
 /// Something to be done at a position of the chain; behind the last it goes to the outputs.
-#[expect(clippy::large_enum_variant, reason = "rows are the common case; boxing allocates per slice")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "rows are the common case; boxing allocates per slice"
+)]
 enum Work {
     Rows { at: usize, input: u32, batch: Batch },
     Event { at: usize, event: Event },
