@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use millstream_types::JobId;
 
 /// Runs and checks Millstream jobs.
 #[derive(Parser, Debug)]
@@ -20,6 +21,14 @@ pub enum Command {
     Local(LocalArgs),
     /// Check a job file and show what would run, without running it.
     Validate(ValidateArgs),
+    /// Submit a job to a cluster and follow it to its end.
+    Run(RunArgs),
+    /// List the jobs of a cluster.
+    List(ListArgs),
+    /// Show one job on one screen.
+    Status(JobArgs),
+    /// End a job, and wait until it has ended.
+    Cancel(JobArgs),
 }
 
 /// What every command on a job file takes.
@@ -50,6 +59,57 @@ pub struct LocalArgs {
         env = "MILLSTREAM_LOG"
     )]
     pub log: String,
+}
+
+/// Where the cluster is.
+#[derive(Args, Debug)]
+pub struct ClusterArgs {
+    /// The jobmanager's gRPC address.
+    #[arg(
+        long,
+        short = 'm',
+        value_name = "HOST:PORT",
+        default_value = "localhost:6123"
+    )]
+    pub jobmanager: String,
+}
+
+/// Arguments of `run`.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// The job file and its settings. Relative paths in it are the taskmanagers'.
+    #[command(flatten)]
+    pub file: JobFileArgs,
+    /// Where the cluster is.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// Print the job's id and return at once.
+    #[arg(long, short = 'd')]
+    pub detached: bool,
+    /// An id of this submission: submitting again with it finds the same job. Default: a new one.
+    #[arg(long, value_name = "ID")]
+    pub client_id: Option<String>,
+}
+
+/// Arguments of `list`.
+#[derive(Args, Debug)]
+pub struct ListArgs {
+    /// Where the cluster is.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// Ended jobs too.
+    #[arg(long, short = 'a')]
+    pub all: bool,
+}
+
+/// Arguments of commands on one job.
+#[derive(Args, Debug)]
+pub struct JobArgs {
+    /// The job's id: 32 hexadecimal digits.
+    pub job: JobId,
+    /// Where the cluster is.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
 }
 
 /// Arguments of `validate`.

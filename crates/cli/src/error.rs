@@ -16,6 +16,20 @@ pub enum CliError {
         /// What to do about it.
         remedy: String,
     },
+    /// The cluster refuses what was asked.
+    #[error("{what}")]
+    Refused {
+        /// Why, with remedies.
+        what: String,
+    },
+    /// The cluster does not answer.
+    #[error("{what}")]
+    Unreachable {
+        /// Where it should be, and what happened.
+        what: String,
+        /// What to do about it.
+        remedy: String,
+    },
     /// The operation was begun and failed.
     #[error("{what}")]
     Failed {
@@ -27,10 +41,11 @@ pub enum CliError {
 }
 
 impl CliError {
-    /// 1 for a mistake in what was given, 3 for an operation that failed.
+    /// 1 for a mistake in what was given, 2 for a cluster out of reach, 3 for an operation that failed.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::JobFile(_) | Self::Usage { .. } => 1,
+            Self::JobFile(_) | Self::Usage { .. } | Self::Refused { .. } => 1,
+            Self::Unreachable { .. } => 2,
             Self::Failed { .. } => 3,
         }
     }
@@ -39,7 +54,10 @@ impl CliError {
     pub fn render(&self) -> String {
         match self {
             Self::JobFile(errors) => errors.render(),
-            Self::Usage { what, remedy } => format!("error: {what}\n  help: {remedy}"),
+            Self::Refused { what } => format!("error: {what}"),
+            Self::Usage { what, remedy } | Self::Unreachable { what, remedy } => {
+                format!("error: {what}\n  help: {remedy}")
+            }
             Self::Failed { what, details } => {
                 let mut text = format!("error: {what}");
                 for detail in details {

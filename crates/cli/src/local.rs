@@ -9,19 +9,17 @@ use async_trait::async_trait;
 use millstream_config::{HeartbeatConfig, Resolved, StorageLocation};
 use millstream_env::{Env, Signals};
 use millstream_graph::Plan;
-use millstream_jobmanager::{
-    EndFailure, JobEnded, JobEvent, JobWatch, Jobmanager, JobmanagerSettings, Storage,
-    StorageOpener, Submission,
-};
+use millstream_jobmanager::gateway::{self, WireGraphs};
+use millstream_jobmanager::{Jobmanager, JobmanagerSettings, Storage, StorageOpener, Submission};
+use millstream_rpc::jobs::{JobEndInfo, JobEvent};
 use millstream_snapshot::{OpenError, StorageConfig, Store};
 use millstream_taskmanager::{EmbeddedSettings, EmbeddedTaskmanager, StorageAccess};
 use millstream_types::TaskmanagerId;
 use tokio::sync::mpsc;
 
 use crate::args::LocalArgs;
-use crate::codec::Graphs;
 use crate::error::CliError;
-use crate::{job_file, plan};
+use crate::{job_file, output, plan};
 
 /// Messages on the way between jobmanager and taskmanager.
 const MESSAGES_MAX: usize = 1_024;
@@ -72,7 +70,7 @@ pub(crate) async fn run(
     jobmanager.shutdown(GRACE).await;
     dir.remove(env);
     match ended? {
-        Some(ended) => result(&ended),
+        Some(end) => output::result(&end),
         None => Ok(()),
     }
 }
@@ -83,7 +81,7 @@ async fn follow(
     jobmanager: &Jobmanager,
     job: millstream_types::JobId,
     out: &mut (dyn Write + Send),
-) -> Result<Option<JobEnded>, CliError> {
+) -> Result<Option<JobEndInfo>, CliError> {
     let watch = jobmanager.watch(job).await;
     let mut watch = watch.ok_or_else(|| CliError::Failed {
         what: format!("job {job} is not known"),
@@ -104,12 +102,9 @@ async fn follow(
                 continue;
             }
         };
-        match event {
-            Some(JobEvent::Ended(ended)) => {
-                drain(&mut watch).await;
-                return Ok(Some(ended));
-            }
-            Some(event) => print(event, out)?,
+        match event.map(gateway::event) {
+            Some(JobEvent::Ended(end)) => return Ok(Some(end)),
+            Some(event) => output::print(&event, out)?,
             None => return Ok(None),
         }
     }
@@ -125,77 +120,6 @@ fn cancel(env: &Env, jobmanager: &Jobmanager, job: millstream_types::JobId) {
             );
         }
     });
-}
-
-async fn drain(watch: &mut JobWatch) {
-    // Nothing follows the end; the queue is closed with it.
-    let _ = watch.next().await;
-}
-
-fn print(event: JobEvent, out: &mut (dyn Write + Send)) -> Result<(), CliError> {
-    match event {
-        JobEvent::Output { lines, .. } => {
-            let mut text = lines.join("\n");
-            text.push('\n');
-            out.write_all(text.as_bytes())
-                .and_then(|()| out.flush())
-                .map_err(|error| CliError::failed("rows cannot be printed", &error, ""))?;
-        }
-        JobEvent::OutputDropped { lines } => {
-            eprintln!(
-                "warning: {lines} printed rows were dropped because they came faster than they \
-                 were taken; a file sink drops none"
-            );
-        }
-        JobEvent::StatusChanged {
-            status, failure, ..
-        } => match failure {
-            Some(failure) => eprintln!("job is {status}: {failure}"),
-            None => eprintln!("job is {status}"),
-        },
-        JobEvent::Ended(_) => {}
-    }
-    Ok(())
-}
-
-fn result(ended: &JobEnded) -> Result<(), CliError> {
-    use millstream_coordination::chain::TerminalState;
-    match ended.state {
-        TerminalState::Finished => Ok(()),
-        TerminalState::Canceled => Err(CliError::Failed {
-            what: "the job was cancelled".to_owned(),
-            details: Vec::new(),
-        }),
-        TerminalState::Failed => Err(CliError::Failed {
-            what: "Job execution failed.".to_owned(),
-            details: failure_lines(ended),
-        }),
-    }
-}
-
-/// The chain of causes as A4-2 has it, then the remedy.
-fn failure_lines(ended: &JobEnded) -> Vec<String> {
-    let mut lines = vec![format!("caused by: {}", ended.headline)];
-    let Some(failure) = &ended.failure else {
-        return lines;
-    };
-    let EndFailure {
-        task,
-        operator,
-        message,
-        causes,
-        remedy,
-        ..
-    } = failure;
-    let place = match (task, operator) {
-        (Some(task), Some(operator)) => format!(" (task {task}, operator {operator})"),
-        (Some(task), None) => format!(" (task {task})"),
-        (None, _) => String::new(),
-    };
-    lines.push(format!("caused by: {message}{place}"));
-    lines.extend(causes.iter().map(|cause| format!("caused by: {cause}")));
-    lines.extend(remedy.iter().map(|remedy| format!("help: {remedy}")));
-    lines
 }
 
 async fn open(env: &Env, dir: &Path) -> Result<Store, CliError> {
@@ -225,7 +149,7 @@ async fn start_jobmanager(env: &Env, store: &Store) -> Result<Jobmanager, CliErr
             checkpoints: Some(store.clone()),
             opener: Arc::new(Opener { env: env.clone() }),
         },
-        graphs: Arc::new(Graphs),
+        graphs: Arc::new(WireGraphs),
     };
     Jobmanager::start(env, settings).await.map_err(|error| {
         let remedy = error.remedy();

@@ -113,6 +113,11 @@ impl Jobmanager {
         let _ = recovering.wait_for(|recovering| !recovering).await;
     }
 
+    /// What the cluster sets for its jobs.
+    pub fn cluster_settings(&self) -> &millstream_config::Resolved {
+        &self.shared.settings.cluster
+    }
+
     /// Accepts a job, or says why not. Success means that the job is stored: it runs, and it comes
     /// back when this jobmanager does.
     pub async fn submit(&self, submission: Submission) -> Result<Submitted, SubmitError> {

@@ -10,12 +10,16 @@
 //! the own claim was proven to be the chain's tip; a jobmanager that starts finds its jobs by
 //! itself.
 //!
-//! Must never depend on: a wire format, a connector, user code.
+//! Below [`gateway`] and [`daemon`] nothing knows a wire format.
+//!
+//! Must never depend on: a connector, user code.
 
 mod admission;
 mod cluster;
+pub mod daemon;
 mod details;
 mod error;
+pub mod gateway;
 mod jobmanager;
 mod master;
 mod recovery;

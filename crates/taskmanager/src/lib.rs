@@ -13,7 +13,6 @@ mod connect;
 pub mod daemon;
 mod embedded;
 pub mod host;
-mod log;
 pub mod process;
 mod shell;
 mod storage;
@@ -23,4 +22,4 @@ mod testing;
 
 pub use connect::{Connect, ConnectError, ControlConnection};
 pub use embedded::{EmbeddedSettings, EmbeddedTaskmanager};
-pub use storage::StorageAccess;
+pub use millstream_launch::StorageAccess;

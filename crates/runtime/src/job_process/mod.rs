@@ -345,22 +345,26 @@ impl JobProcess {
 
     /// What every task counted.
     pub fn metrics(&self) -> Vec<SubtaskMetrics> {
-        let metrics = |hosted: &Hosted| {
-            let counts = hosted.counters.read();
-            SubtaskMetrics {
-                job: self.job,
-                epoch: self.epoch,
-                task: hosted.address,
-                records_in: counts.records_in,
-                records_out: counts.records_out,
-                bytes_in: counts.bytes_in,
-                bytes_out: counts.bytes_out,
-                busy: counts.busy,
-                idle: counts.idle,
-                backpressured: counts.backpressured,
-                watermark: counts.watermark,
-            }
-        };
+        let metrics =
+            |hosted: &Hosted| metrics(self.job, self.epoch, hosted.address, &hosted.counters);
         self.tasks.values().map(metrics).collect()
+    }
+}
+
+/// What one task counted, as a message.
+fn metrics(job: JobId, epoch: Epoch, task: TaskAddress, counters: &TaskCounters) -> SubtaskMetrics {
+    let counts = counters.read();
+    SubtaskMetrics {
+        job,
+        epoch,
+        task,
+        records_in: counts.records_in,
+        records_out: counts.records_out,
+        bytes_in: counts.bytes_in,
+        bytes_out: counts.bytes_out,
+        busy: counts.busy,
+        idle: counts.idle,
+        backpressured: counts.backpressured,
+        watermark: counts.watermark,
     }
 }

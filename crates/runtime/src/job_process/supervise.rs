@@ -11,7 +11,7 @@ use millstream_telemetry::catalog;
 use parking_lot::Mutex;
 use tracing::{info_span, warn};
 
-use super::RemoteChannels;
+use super::{RemoteChannels, metrics};
 use crate::activity::Activity;
 use crate::failure;
 use crate::snapshot::SnapshotTarget;
@@ -30,6 +30,7 @@ pub(super) struct Supervised {
 pub(super) fn supervise(supervised: Supervised, setup: TaskSetup) {
     let (env, target) = (setup.target.env.clone(), setup.target.clone());
     let (stop, activity) = (setup.stop.clone(), setup.activity.clone());
+    let counters = Arc::clone(&setup.counters);
     let (name, scratch) = (setup.name.clone(), setup.scratch.clone());
     report(
         &target,
@@ -73,6 +74,9 @@ pub(super) fn supervise(supervised: Supervised, setup: TaskSetup) {
             TaskEnd::Canceled => (ExecutionState::Canceled, None),
             TaskEnd::Failed(failure) => (ExecutionState::Failed, Some(failure)),
         };
+        // The last counts come in front of the end, so that they stay (HND-075).
+        let counted = metrics(target.job, target.epoch, target.task, &counters);
+        target.uplink.send(FromTaskmanager::Metrics(vec![counted]));
         report(&target, &supervised.state, state, failure);
     });
 }

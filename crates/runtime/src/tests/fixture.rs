@@ -200,6 +200,7 @@ impl Script {
             }
             FromTaskmanager::EndOfData { .. } => self.at_end += 1,
             FromTaskmanager::Output(output) => self.lines.extend(output.lines),
+            FromTaskmanager::Metrics(_) => {}
             other => panic!("unexpected: {other:?}"),
         }
     }

@@ -1,20 +1,16 @@
 //! From command line, environment and file to a running taskmanager.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use millstream_config::{ConfigErrors, Layer, Resolved, Target};
-use millstream_env::fs::FsError;
+use millstream_config::ConfigErrors;
 use millstream_env::{Env, FailPoints, Signals};
+use millstream_launch::{Arguments, LaunchError, start_log, table};
 use tracing::warn;
 
 use super::{DaemonError, DaemonSettings, run};
-use crate::log;
 use crate::process::{self, FAIL_POINTS_VARIABLE};
 
-/// A configuration file larger than this is none.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Exit code of a configuration that is refused.
 const REFUSED: u8 = 2;
 
@@ -24,27 +20,16 @@ const REFUSED: u8 = 2;
 /// that has a key wins.
 #[derive(Parser, Debug)]
 #[command(name = "taskmanager", version)]
-struct Arguments {
-    /// The configuration file (YAML).
-    #[arg(long, value_name = "FILE", env = "MILLSTREAM_CONFIG")]
-    config: Option<PathBuf>,
-    /// One setting, such as -D taskmanager.numberOfTaskSlots=4; may be given again.
-    #[arg(short = 'D', value_name = "KEY=VALUE")]
-    settings: Vec<String>,
-    /// Prints the effective configuration, each value with its origin, and ends.
-    #[arg(long)]
-    print_config: bool,
+struct CommandLine {
+    #[command(flatten)]
+    arguments: Arguments,
 }
 
 /// Why no taskmanager ran.
 #[derive(Debug, thiserror::Error)]
 enum StartError {
-    #[error("configuration file {path} cannot be read")]
-    File { path: PathBuf, source: FsError },
-    #[error("configuration file {path} is no text")]
-    NoText { path: PathBuf },
-    #[error("{}", .0.report())]
-    Config(ConfigErrors),
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
     #[error("there is no log")]
     Log(#[from] millstream_telemetry::LogError),
     #[error("{FAIL_POINTS_VARIABLE} is refused")]
@@ -57,7 +42,7 @@ enum StartError {
 
 impl From<ConfigErrors> for StartError {
     fn from(errors: ConfigErrors) -> Self {
-        Self::Config(errors)
+        Self::Launch(errors.into())
     }
 }
 
@@ -66,7 +51,7 @@ pub fn main() -> ExitCode {
     if process::asked_for() {
         return process::main();
     }
-    let arguments = Arguments::parse();
+    let CommandLine { arguments } = CommandLine::parse();
     match begin(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -75,10 +60,7 @@ pub fn main() -> ExitCode {
                 eprintln!("{}", error.remedy());
             }
             match error {
-                StartError::File { .. }
-                | StartError::NoText { .. }
-                | StartError::Config(_)
-                | StartError::FailPoints(_) => ExitCode::from(REFUSED),
+                StartError::Launch(_) | StartError::FailPoints(_) => ExitCode::from(REFUSED),
                 StartError::Log(_) | StartError::Runtime(_) | StartError::Daemon(_) => {
                     ExitCode::FAILURE
                 }
@@ -105,7 +87,7 @@ async fn start(arguments: &Arguments) -> Result<(), StartError> {
         print!("{}", settings.table.print_config());
         return Ok(());
     }
-    log::of_taskmanager(&env, &settings.config.log)?;
+    start_log(&env, &settings.config.log)?;
     for warning in settings.table.warnings() {
         warn!("{warning}");
     }
@@ -116,27 +98,4 @@ async fn start(arguments: &Arguments) -> Result<(), StartError> {
     let signals = Signals::of_process(env.spawner(), env.exit()).map_err(DaemonError::Signals)?;
     run(env, settings, signals).await?;
     Ok(())
-}
-
-fn table(env: &Env, arguments: &Arguments) -> Result<Resolved, StartError> {
-    let file = match &arguments.config {
-        None => Layer::default(),
-        Some(path) => Layer::file(&path.display().to_string(), &text(env, path)?)?,
-    };
-    let variables = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let environment = Layer::environment(variables, &[FAIL_POINTS_VARIABLE])?;
-    let settings = arguments.settings.iter().map(String::as_str);
-    let flags = Layer::flags(settings, Target::Daemon)?;
-    Ok(Resolved::new([file, environment, flags]))
-}
-
-fn text(env: &Env, path: &Path) -> Result<String, StartError> {
-    let bytes = env.fs().read(path, FILE_BYTES_MAX).map_err(|source| {
-        let path = path.to_owned();
-        StartError::File { path, source }
-    })?;
-    String::from_utf8(bytes).map_err(|_| StartError::NoText {
-        path: path.to_owned(),
-    })
 }

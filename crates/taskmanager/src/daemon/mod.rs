@@ -20,8 +20,9 @@ use crate::budget::{Budget, state_dirs};
 use crate::host::{HostEvent, JobHost, NetDataPlane, OpenDataPlane, Serving, ThreadHost};
 use crate::process::{ProcessHost, ProcessSettings, StarterError};
 use crate::shell::{EVENTS_MAX, Ending, Member, Shell};
-use crate::storage::{StorageAccess, Stores};
+use crate::storage::Stores;
 use crate::supervisor::SupervisorConfig;
+use millstream_launch::StorageAccess;
 use network::ControlNetwork;
 
 /// Time for what still runs after everything was told to end.

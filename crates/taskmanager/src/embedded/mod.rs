@@ -18,8 +18,9 @@ use crate::advertise::Advertise;
 use crate::connect::InProcess;
 use crate::host::{HostIdentity, NoDataPlane, OpenDataPlane, OpenStore, Serving, ThreadHost};
 use crate::shell::{EVENTS_MAX, Ending, Member, Shell};
-use crate::storage::{StorageAccess, Stores};
+use crate::storage::Stores;
 use crate::supervisor::SupervisorConfig;
+use millstream_launch::StorageAccess;
 
 /// What an embedded taskmanager is started with.
 #[derive(Clone, Debug)]

@@ -25,8 +25,8 @@ use super::bootstrap::{Bootstrap, FD_VARIABLE, PARENT_VARIABLE};
 use super::running::SOCKET_MESSAGE_BYTES_MAX;
 use crate::budget::Budget;
 use crate::host::{COMMANDS_MAX, NetDataPlane, QueueUplink, Serving, serve};
-use crate::log;
-use crate::storage::{StorageAccess, Stores};
+use crate::storage::Stores;
+use millstream_launch::{StorageAccess, start_plain_log};
 
 /// Exit code of a process whose taskmanager is gone.
 const ORPHANED: i32 = 3;
@@ -108,7 +108,7 @@ async fn run(socket: StdUnixStream) -> Result<(), ChildError> {
     let bootstrap = Bootstrap::read(&mut reader).await?;
     let layer = Layer::file("the taskmanager's configuration", &bootstrap.config)?;
     let config = TaskmanagerConfig::new(&Resolved::new([layer]))?;
-    log::of_job_process(&env, &config.log)?;
+    start_plain_log(&env, &config.log.level)?;
     let mut reader = MessageReader::new(reader, SOCKET_MESSAGE_BYTES_MAX);
     let Some(ToTaskmanager::StartJobProcess(start)) = reader.next().await? else {
         return Err(ChildError::NoStart);

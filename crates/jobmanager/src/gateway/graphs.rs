@@ -1,13 +1,14 @@
-//! Graphs as bytes, for the embedded jobmanager's store.
+//! Graphs as bytes: the same form on the wire and in the job store.
 
 use bytes::Bytes;
 use millstream_graph::JobGraph;
-use millstream_jobmanager::{GraphCodec, GraphCodecError};
 
-/// The form in which graphs travel and are stored.
-pub(crate) struct Graphs;
+use crate::{GraphCodec, GraphCodecError};
 
-impl GraphCodec for Graphs {
+/// The form in which graphs travel.
+pub struct WireGraphs;
+
+impl GraphCodec for WireGraphs {
     fn encode(&self, graph: &JobGraph) -> Result<Bytes, GraphCodecError> {
         millstream_rpc::encode_graph(graph).map_err(|error| GraphCodecError {
             what: millstream_telemetry::chain(&error),

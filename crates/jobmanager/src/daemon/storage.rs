@@ -1,0 +1,69 @@
+//! The durable things of a daemon.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use millstream_config::{StorageConfig, StorageLocation};
+use millstream_env::Env;
+use millstream_launch::StorageAccess;
+use millstream_snapshot::{OpenError, Store};
+
+use super::DaemonError;
+use crate::{Storage, StorageOpener};
+
+/// Opens and tries what is configured. Without any place jobs are kept in memory, and the
+/// jobmanager says what that means.
+pub(super) async fn open(env: &Env, config: &StorageConfig) -> Result<Storage, DaemonError> {
+    let access = StorageAccess::new(&config.s3, env)?;
+    let opener = Opener {
+        env: env.clone(),
+        access,
+    };
+    let checkpoints = match &config.checkpoints {
+        Some(location) => Some(opened(&opener, location).await?),
+        None => None,
+    };
+    let (jobs, is_durable) = match &config.job_store {
+        Some(location) => (opened(&opener, location).await?, true),
+        None => (in_memory(env).await?, false),
+    };
+    Ok(Storage {
+        jobs,
+        is_durable,
+        checkpoints,
+        opener: Arc::new(opener),
+    })
+}
+
+async fn opened(opener: &Opener, location: &StorageLocation) -> Result<Store, DaemonError> {
+    opener
+        .open(location)
+        .await
+        .map_err(|source| DaemonError::Storage {
+            location: location.to_string(),
+            source: Box::new(source),
+        })
+}
+
+async fn in_memory(env: &Env) -> Result<Store, DaemonError> {
+    let location = "memory://jobs";
+    let config = millstream_snapshot::StorageConfig::at(location);
+    millstream_snapshot::open(&config, env)
+        .await
+        .map_err(|source| DaemonError::Storage {
+            location: location.to_owned(),
+            source: Box::new(source),
+        })
+}
+
+struct Opener {
+    env: Env,
+    access: StorageAccess,
+}
+
+#[async_trait]
+impl StorageOpener for Opener {
+    async fn open(&self, location: &StorageLocation) -> Result<Store, OpenError> {
+        self.access.open(location, &self.env).await
+    }
+}

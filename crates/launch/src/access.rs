@@ -1,0 +1,90 @@
+//! How stores are reached, apart from where they are.
+
+use std::path::Path;
+
+use millstream_config::{S3Options, SecretError, SecretReader, StorageLocation};
+use millstream_env::Env;
+use millstream_env::fs::Fs;
+use millstream_snapshot::{
+    OpenError, S3Credentials, Secret, StorageConfig, Store, StorePolicy, open,
+};
+
+/// A secret longer than this is none.
+const SECRET_BYTES_MAX: u64 = 64 * 1024;
+
+/// How stores are reached, apart from where they are.
+#[derive(Clone, Debug, Default)]
+pub struct StorageAccess {
+    /// The S3 service.
+    pub s3: millstream_snapshot::S3Options,
+    /// Deadlines, retries, sizes.
+    pub policy: StorePolicy,
+}
+
+impl StorageAccess {
+    /// As configured; secrets are looked up now.
+    pub fn new(config: &S3Options, env: &Env) -> Result<Self, SecretError> {
+        let reader = Machine {
+            fs: env.fs().as_ref(),
+        };
+        let credentials = config.credentials.as_ref().map(|(id, secret)| {
+            let secret = secret.resolve("s3.secret-key", &reader)?;
+            Ok(S3Credentials {
+                access_key_id: id.clone(),
+                secret_access_key: Secret::new(secret.expose()),
+                session_token: None,
+            })
+        });
+        let s3 = millstream_snapshot::S3Options {
+            endpoint: config.endpoint.clone(),
+            region: config.region.clone(),
+            credentials: credentials.transpose()?,
+            path_style: config.path_style,
+            allow_http: config.is_plain_http(),
+        };
+        Ok(Self {
+            s3,
+            policy: StorePolicy::default(),
+        })
+    }
+
+    /// Opens and tries the store at a location; a relative path is made absolute.
+    pub async fn open(&self, location: &StorageLocation, env: &Env) -> Result<Store, OpenError> {
+        let config = StorageConfig {
+            location: absolute(location),
+            s3: self.s3.clone(),
+            policy: self.policy,
+        };
+        open(&config, env).await
+    }
+}
+
+/// The location as one text; relative paths are of this process' directory.
+pub(crate) fn absolute(location: &StorageLocation) -> String {
+    match location {
+        StorageLocation::S3 { .. } => location.to_string(),
+        StorageLocation::Local(path) => {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            path.display().to_string()
+        }
+    }
+}
+
+/// Secrets of this machine.
+struct Machine<'a> {
+    fs: &'a dyn Fs,
+}
+
+impl SecretReader for Machine<'_> {
+    fn file(&self, path: &Path) -> std::io::Result<String> {
+        let bytes = self
+            .fs
+            .read(path, SECRET_BYTES_MAX)
+            .map_err(std::io::Error::other)?;
+        String::from_utf8(bytes).map_err(std::io::Error::other)
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+}
