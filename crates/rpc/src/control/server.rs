@@ -103,13 +103,15 @@ impl Connection {
         let session = self.gateway.connect(outgoing);
         let mut sending = pin!(send(to_send, self.replies.clone(), answers, self.limit));
         let receiving = receive(session, incoming, to_answer);
-        let end = tokio::select! {
-            end = receiving => end,
+        let (end, has_sent_all) = tokio::select! {
+            end = receiving => (end, false),
             () = self.replies.closed() => return,
-            () = &mut sending => Ok(()),
+            () = &mut sending => (Ok(()), true),
         };
         // The session is gone, so nothing new is said; a refusal must still reach its reader.
-        let _ = self.clock.timeout(LAST_WORDS, sending).await;
+        if !has_sent_all {
+            let _ = self.clock.timeout(LAST_WORDS, sending).await;
+        }
         if let Err(status) = end {
             let _ = self.replies.try_send(Err(status));
         }

@@ -238,6 +238,19 @@ async fn a_control_stream_carries_messages_both_ways_until_the_jobmanager_gives_
     drop(way);
     *server.control.outgoing.lock() = None;
     assert_eq!(incoming.next().await.unwrap(), None);
+    let spawner = server.test.env.spawner();
+    while spawner
+        .running()
+        .iter()
+        .any(|name| name.contains("control stream"))
+    {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(
+        spawner.take_failures(),
+        [],
+        "the stream ended, it did not break"
+    );
 }
 
 #[tokio::test]
