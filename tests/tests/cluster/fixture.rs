@@ -242,12 +242,6 @@ impl Cluster {
         }
     }
 
-    /// Completed checkpoints of a job, in the life of this jobmanager.
-    pub fn completed(&self, job: &str) -> u64 {
-        let counts = &self.rest(&format!("/jobs/{job}/checkpoints"))["counts"];
-        counts["completed"].as_u64().unwrap_or(0)
-    }
-
     /// The end of every log.
     pub fn logs(&self) -> String {
         let mut logs = String::new();
