@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::process::{finish, program, text};
 
 /// How long a job of these tests may take in all.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Processes on ports of their own, below a directory of their own.
 pub struct Cluster {
@@ -351,7 +351,7 @@ impl Ledger {
         command
             .args(["--poll", "100ms", "--until-done"])
             .arg(done)
-            .args(["--seconds", "110"]);
+            .args(["--seconds", "290"]);
         std::thread::spawn(move || finish(&mut command, PATIENCE))
     }
 }

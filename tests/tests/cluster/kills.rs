@@ -32,22 +32,34 @@ fn end_well(
     ledger.judge(out);
 }
 
+/// A size of the run below: `MILLSTREAM_TEST_KILLS`, `…_ROWS`, `…_RATE` make it longer.
+fn number(name: &str, default: u64) -> u64 {
+    let given = std::env::var(format!("MILLSTREAM_TEST_{name}"));
+    given.map_or(default, |text| text.parse().expect("a number"))
+}
+
 // HND-066: a jobmanager that is started again on its storage brings the job back by itself.
 #[test]
 fn kills_of_taskmanager_job_process_and_jobmanager_lose_and_double_nothing() {
+    let (kills, rows, rate) = (
+        number("KILLS", 6),
+        number("ROWS", 400_000),
+        number("RATE", 16_000),
+    );
     let ledger = Ledger {
         keys: 40,
-        rows: 400_000,
-        rate: 16_000,
+        rows,
+        rate,
     };
+    let pause = Duration::from_secs(rows / rate) * 7 / 10 / kills as u32;
     let mut cluster = Cluster::start(2, 4);
     let (job, out) = ledger.write(cluster.dir());
     std::fs::create_dir_all(&out).unwrap();
     let watch = ledger.watch(&out, &cluster.dir().join("done"));
     let id = cluster.submit(&job, "ledger");
     cluster.until_job(&id, "RUNNING");
-    for round in 0..6 {
-        std::thread::sleep(Duration::from_millis(1_500 + 130 * round));
+    for round in 0..kills {
+        std::thread::sleep(pause / 2 + pause * u32::from(round % 2 == 0) / 4);
         match round % 3 {
             0 => {
                 let busy = [1, 2].map(|n| format!("taskmanager-{n}"));
