@@ -95,8 +95,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_flag_wins_over_the_file_and_both_over_the_default() {
+    #[tokio::test]
+    async fn a_flag_wins_over_the_file_and_both_over_the_default() {
         let test = Env::for_test(1);
         let path = Path::new("/jm.yaml");
         test.env
@@ -110,8 +110,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_file_that_is_missing_or_no_text_is_named() {
+    #[tokio::test]
+    async fn a_file_that_is_missing_or_no_text_is_named() {
         let test = Env::for_test(1);
         let missing = table(&test.env, &arguments(Some("/none.yaml"), &[])).unwrap_err();
         assert!(missing.to_string().contains("/none.yaml"), "{missing}");

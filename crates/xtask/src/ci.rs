@@ -71,7 +71,14 @@ fn builds(nextest: bool) -> [Step; 2] {
 
 fn tests(nextest: bool) -> Step {
     let args = match nextest {
-        true => vec!["nextest", "run", "--workspace", "--cargo-profile", PROFILE],
+        true => vec![
+            "nextest",
+            "run",
+            "--workspace",
+            "--no-fail-fast",
+            "--cargo-profile",
+            PROFILE,
+        ],
         // The runner that comes with the toolchain; its documentation tests are no part of CI.
         false => vec![
             "test",
