@@ -25,8 +25,7 @@ for argument in "$@"; do
         ;;
     esac
 done
-[ "$(id -u)" = 0 ] || { echo "$0 needs root: it makes a tree of another system" >&2; exit 1; }
-command -v debootstrap >/dev/null || { echo "install debootstrap first" >&2; exit 1; }
+. deploy/tree.sh
 
 scratch=$(mktemp -d)
 tree=$scratch/tree
@@ -41,42 +40,14 @@ finish() {
 trap finish EXIT
 
 echo "== a minimal Debian 12" >&2
-debootstrap --variant=minbase --include=git,ca-certificates bookworm "$tree" >"$scratch/debootstrap.log" ||
-    { tail -n 20 "$scratch/debootstrap.log" >&2; exit 1; }
+make_tree bookworm "$tree" git
+add_toolchain "$tree"
 
-# The way to the network is this machine's: names, certificates, what apt was told about its sources.
-cp /etc/resolv.conf "$tree/etc/resolv.conf"
-cp /etc/ssl/certs/ca-certificates.crt "$tree/etc/ssl/certs/ca-certificates.crt"
-apt-config dump | grep '^Acquire::Check' >"$tree/etc/apt/apt.conf.d/90machine" || true
-network=()
-for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY SSL_CERT_FILE PIP_CERT; do
-    [ -z "${!name:-}" ] || network+=("$name=${!name}")
-done
-
-# Laid out like Rust's own archive, which a newcomer may unpack below /usr/local.
-sysroot=$(rustc --print sysroot)
-cp -a "$sysroot/bin" "$sysroot/lib" "$sysroot/libexec" "$tree/usr/local/"
-
-# In the tree, with namespaces of its own for mounts and processes; both go with the command.
-inside() {
-    unshare --mount --pid --fork --kill-child --propagation private bash -s -- "$tree" "$repository" "$@" <<'SCRIPT'
-set -euo pipefail
-tree=$1 repository=$2
-shift 2
-mount -t proc proc "$tree/proc"
-mount --rbind /dev "$tree/dev"
-mount -t sysfs sysfs "$tree/sys"
-mkdir -p "$tree/mnt/repository"
-mount --bind -o ro "$repository" "$tree/mnt/repository"
-exec chroot "$tree" "$@" </dev/null
-SCRIPT
-}
 newcomer() {
-    inside /usr/bin/env -i HOME=/root TERM=dumb PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin \
-        "${network[@]}" bash -c "$1"
+    in_tree "$tree" "$repository" "$1"
 }
 
-newcomer 'rustc --version; git -c safe.directory="*" clone -q /mnt/repository /root/millstream
+newcomer 'rustc --version; git -c safe.directory="*" clone -q /mnt/shared /root/millstream
           git -C /root/millstream log -1 --format="commit %h"' >&2
 
 echo "== command 1" >&2
