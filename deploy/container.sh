@@ -87,7 +87,8 @@ if [ -n "$memory" ]; then
 fi
 [ -n "$writable" ] || mount -o remount,bind,ro "$root"
 
+# A change of user takes back what --kill-child has set, so it is set again behind it.
 exec unshare --pid --fork --kill-child --mount-proc --root="$root" --wd="$workdir" \
-    setpriv --reuid="${user%:*}" --regid="${user#*:}" --clear-groups \
+    setpriv --pdeathsig=KILL --reuid="${user%:*}" --regid="${user#*:}" --clear-groups \
     --no-new-privs --bounding-set=-all --inh-caps=-all \
     env -i "${variables[@]}" "$@"
