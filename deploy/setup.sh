@@ -41,7 +41,7 @@ Millstream: what tests need
   Rust components:   ${components[*]:-all are there}
   Python packages:   ${python[*]:-all are there}${python:+, into $venv}
   (2 to 3 minutes when everything is missing, mostly download; the build that follows the first
-  time takes 50 to 60 CPU-minutes, half of it RocksDB)
+  time takes 60 to 70 CPU-minutes, a third of it RocksDB)
 TEXT
 install_missing
 if [ ${#components[@]} -gt 0 ]; then

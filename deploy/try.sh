@@ -15,7 +15,7 @@ cat >&2 <<TEXT
 Millstream: first run
   installs: ${missing[*]:-nothing, all is there}
   builds:   the command line without RocksDB, into $CARGO_TARGET_DIR
-            (about 12 CPU-minutes the first time, 6 to 8 minutes on 2 cores; seconds later on)
+            (20 to 30 CPU-minutes the first time, 10 to 20 minutes on 2 cores; seconds later on)
   runs:     docs/examples/word-count.yaml
 TEXT
 install_missing
