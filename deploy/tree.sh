@@ -11,6 +11,8 @@ make_tree() {
     debootstrap --variant=minbase --include="ca-certificates${3:+,$3}" "$1" "$2" >"$2.log" ||
         { tail -n 20 "$2.log" >&2; exit 1; }
     cp /etc/resolv.conf "$2/etc/resolv.conf"
+    # Every installed system has it, but not what debootstrap makes.
+    printf '127.0.0.1 localhost\n::1 localhost ip6-localhost\n' >"$2/etc/hosts"
     cp /etc/ssl/certs/ca-certificates.crt "$2/etc/ssl/certs/ca-certificates.crt"
     apt-config dump | grep '^Acquire::Check' >"$2/etc/apt/apt.conf.d/90machine" || true
 }
