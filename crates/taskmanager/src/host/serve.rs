@@ -113,7 +113,9 @@ async fn make_ready(
     links: &Arc<Links>,
 ) -> Result<(JobProcess, DataAddress), FailureInfo> {
     let config = JobProcess::config(&start.graph)?;
-    let store = serving.stores.open(config.checkpoints.dir.as_ref()).await?;
+    let root = serving.stores.open(config.checkpoints.dir.as_ref()).await?;
+    // The jobmanager looks for what tasks store in the job's own directory.
+    let store = root.map(|root| root.job(start.job));
     let data = data.open(start, links.begin(start.epoch)).await?;
     let process = JobProcess::new(
         serving.env.component(&format!("job {}", start.job)),
