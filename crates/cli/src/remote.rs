@@ -237,6 +237,10 @@ fn describe(job: &JobInfo) -> String {
             sum(|subtask| subtask.records_in),
             sum(|subtask| subtask.records_out)
         );
+        let bad = sum(|subtask| subtask.bad_records);
+        if bad > 0 {
+            let _ = writeln!(text, "    {bad} bad records left out or put aside");
+        }
     }
     if let Some(failure) = job.failures.first() {
         let _ = writeln!(text, "last failure, {}:", time(failure.failed_at));

@@ -68,6 +68,11 @@ pub trait SplitReader: Send {
     fn bad_records(&self) -> u64 {
         0
     }
+
+    /// The first of them: where it is, and what is wrong with it.
+    fn first_bad_record(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// The splits that a discovery found.

@@ -12,6 +12,7 @@ pub struct TaskCounters {
     records_out: AtomicU64,
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
+    bad_records: AtomicU64,
     busy_nanos: AtomicU64,
     idle_nanos: AtomicU64,
     backpressured_nanos: AtomicU64,
@@ -29,6 +30,8 @@ pub struct TaskCounts {
     pub bytes_in: u64,
     /// Bytes sent on.
     pub bytes_out: u64,
+    /// Records that were no rows: left out, or sent on as dead letters.
+    pub bad_records: u64,
     /// Time at work.
     pub busy: Duration,
     /// Time without input.
@@ -66,6 +69,10 @@ impl TaskCounters {
         self.bytes_out.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    pub(crate) fn set_bad_records(&self, records: u64) {
+        self.bad_records.store(records, Ordering::Relaxed);
+    }
+
     pub(crate) fn spend(&self, spent: Spent, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let counter = match spent {
@@ -89,6 +96,7 @@ impl TaskCounters {
             records_out: self.records_out.load(Ordering::Relaxed),
             bytes_in: self.bytes_in.load(Ordering::Relaxed),
             bytes_out: self.bytes_out.load(Ordering::Relaxed),
+            bad_records: self.bad_records.load(Ordering::Relaxed),
             busy: nanos(&self.busy_nanos),
             idle: nanos(&self.idle_nanos),
             backpressured: nanos(&self.backpressured_nanos),

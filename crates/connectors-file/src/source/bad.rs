@@ -40,6 +40,19 @@ impl BadRecord {
         (lines_before + breaks as u64 + 1, column as u64 + 1)
     }
 
+    /// Where it is and what is wrong, without looking for its line where that is not known.
+    pub(super) fn in_words(&self, path: &Path) -> String {
+        let (what, excerpt) = (&self.flaw.what, excerpt(&self.record, self.flaw.at));
+        let byte = self.mark.offset + self.flaw.at as u64;
+        match self.mark.lines {
+            Some(lines) => {
+                let (line, column) = self.position(lines);
+                format!("{path:?}, line {line}, column {column} (byte {byte}): {what}: {excerpt}")
+            }
+            None => format!("{path:?}, byte {byte}: {what}: {excerpt}"),
+        }
+    }
+
     /// The error that fails the job.
     pub(super) fn into_error(self, path: &Path, lines_before: u64) -> OperatorError {
         let (line, column) = self.position(lines_before);
@@ -77,6 +90,21 @@ fn on_one_line(c: char) -> impl Iterator<Item = char> {
     let plain = (!c.is_control()).then_some(c);
     let escaped = c.is_control().then(|| c.escape_default());
     plain.into_iter().chain(escaped.into_iter().flatten())
+}
+
+/// What a reader knows of the records it did not make rows of.
+#[derive(Default)]
+pub(super) struct BadRecords {
+    pub(super) n: u64,
+    /// The first of them, in words.
+    pub(super) first: Option<String>,
+}
+
+impl BadRecords {
+    pub(super) fn add(&mut self, bad: &BadRecord, path: &Path) {
+        self.n += 1;
+        self.first.get_or_insert_with(|| bad.in_words(path));
+    }
 }
 
 /// Bad records on their way to the dead-letter output.

@@ -96,7 +96,7 @@ impl TooLong {
 
     pub(super) fn into_frame(self, bytes_max: usize) -> FramedFlaw {
         let what = format!(
-            "the record has {} bytes, {bytes_max} are accepted",
+            "the record has {} bytes, max-line accepts {bytes_max}",
             self.bytes
         );
         FramedFlaw {

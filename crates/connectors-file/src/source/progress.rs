@@ -9,7 +9,7 @@ use millstream_operator::{Budget, ErrorKind, OperatorError, ReaderOutput};
 
 use crate::decode::{Decoded, Decoder, Flaw};
 
-use super::bad::{BadRecord, Letters};
+use super::bad::{BadRecord, BadRecords, Letters};
 use super::frame::{Frame, FramedFlaw, Framer, LineFramer};
 use super::frame_csv::CsvFramer;
 use super::split::{FileSplit, Mark};
@@ -101,7 +101,7 @@ impl Progress {
     pub(super) fn step(
         &mut self,
         budget: Budget,
-        bad_records: &mut u64,
+        bad_records: &mut BadRecords,
     ) -> Result<Option<ReaderOutput>, OperatorError> {
         self.window.allow(budget.bytes.max(POLL_BYTES_MIN));
         if let Some(bad) = self.held.take() {
@@ -145,7 +145,7 @@ impl Progress {
                 }
                 Frame::End => return Ok(Some(ReaderOutput::SplitFinished(self.split.id()))),
             };
-            *bad_records += 1;
+            bad_records.add(&bad, &self.split.path);
             match self.policy {
                 BadRecordPolicy::Fail => return Err(self.failure(bad)?),
                 BadRecordPolicy::Skip => {}

@@ -9,6 +9,7 @@ use millstream_graph::FileSource;
 use millstream_operator::{Budget, OperatorError, ReaderOutput, Split, SplitReader};
 use millstream_types::MonoTime;
 
+use super::bad::BadRecords;
 use super::progress::Progress;
 use super::split::FileSplit;
 
@@ -24,7 +25,7 @@ pub struct FileReader {
     waiting: VecDeque<FileSplit>,
     current: Option<Progress>,
     no_more_splits: bool,
-    bad_records: u64,
+    bad_records: BadRecords,
 }
 
 impl FileReader {
@@ -37,7 +38,7 @@ impl FileReader {
             waiting: VecDeque::new(),
             current: None,
             no_more_splits: false,
-            bad_records: 0,
+            bad_records: BadRecords::default(),
         }
     }
 
@@ -101,6 +102,10 @@ impl SplitReader for FileReader {
     }
 
     fn bad_records(&self) -> u64 {
-        self.bad_records
+        self.bad_records.n
+    }
+
+    fn first_bad_record(&self) -> Option<&str> {
+        self.bad_records.first.as_deref()
     }
 }

@@ -89,6 +89,7 @@ fn subtask(subtask: &SubtaskDetails) -> SubtaskInfo {
         records_out: metrics.map_or(0, |m| m.records_out),
         bytes_in: metrics.map_or(0, |m| m.bytes_in),
         bytes_out: metrics.map_or(0, |m| m.bytes_out),
+        bad_records: metrics.map_or(0, |m| m.bad_records),
     }
 }
 

@@ -172,6 +172,8 @@ pub(crate) struct Io {
     read_records_complete: bool,
     pub(crate) write_records: u64,
     write_records_complete: bool,
+    /// Ours: records of a source that were no rows.
+    pub(crate) bad_records: u64,
     accumulated_backpressured_time: i64,
     accumulated_idle_time: i64,
     accumulated_busy_time: i64,
@@ -195,6 +197,7 @@ impl Io {
             read_records_complete: is_complete,
             write_records: all().map(|metrics| metrics.records_out).sum(),
             write_records_complete: is_complete,
+            bad_records: all().map(|metrics| metrics.bad_records).sum(),
             accumulated_backpressured_time: time(|metrics| metrics.backpressured),
             accumulated_idle_time: time(|metrics| metrics.idle),
             accumulated_busy_time: time(|metrics| metrics.busy),

@@ -55,6 +55,7 @@ fn io(read: u64, write: u64, n_subtasks: u64) -> Value {
         "write-bytes": write * 10, "write-bytes-complete": true,
         "read-records": read, "read-records-complete": true,
         "write-records": write, "write-records-complete": true,
+        "bad-records": 3 * n_subtasks,
         "accumulated-backpressured-time": 200 * n_subtasks,
         "accumulated-idle-time": 500 * n_subtasks,
         "accumulated-busy-time": 300 * n_subtasks,

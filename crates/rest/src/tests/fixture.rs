@@ -139,6 +139,7 @@ fn subtask(id: SubtaskId, state: ExecutionState, records: (u64, u64)) -> Subtask
         records_out: records.1,
         bytes_in: records.0 * 10,
         bytes_out: records.1 * 10,
+        bad_records: 3,
         busy: Duration::from_millis(300),
         idle: Duration::from_millis(500),
         backpressured: Duration::from_millis(200),

@@ -140,6 +140,7 @@ fn subtask_metrics() -> SubtaskMetrics {
         records_out: 2,
         bytes_in: 3,
         bytes_out: 4,
+        bad_records: 8,
         busy: Duration::from_secs(5),
         idle: Duration::from_secs(6),
         backpressured: Duration::from_secs(7),

@@ -164,6 +164,7 @@ fn subtask_to_wire(subtask: &SubtaskInfo) -> pb::SubtaskInfo {
         records_out: subtask.records_out,
         bytes_in: subtask.bytes_in,
         bytes_out: subtask.bytes_out,
+        bad_records: subtask.bad_records,
     }
 }
 
@@ -182,6 +183,7 @@ fn subtask_from_wire(message: pb::SubtaskInfo) -> Result<SubtaskInfo, DecodeErro
         records_out: message.records_out,
         bytes_in: message.bytes_in,
         bytes_out: message.bytes_out,
+        bad_records: message.bad_records,
     })
 }
 

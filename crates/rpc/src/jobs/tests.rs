@@ -55,6 +55,7 @@ fn job_info(status: JobStatus) -> JobInfo {
         records_out: 2,
         bytes_in: 3,
         bytes_out: u64::MAX,
+        bad_records: 5,
     };
     let setting = |value| SettingInfo {
         key: "k".into(),

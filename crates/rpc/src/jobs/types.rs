@@ -113,6 +113,8 @@ pub struct SubtaskInfo {
     pub bytes_in: u64,
     /// Bytes sent on.
     pub bytes_out: u64,
+    /// Records of a source that were no rows: left out, or sent on as dead letters.
+    pub bad_records: u64,
 }
 
 /// A failure with its place and time.

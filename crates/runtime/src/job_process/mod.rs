@@ -362,6 +362,7 @@ fn metrics(job: JobId, epoch: Epoch, task: TaskAddress, counters: &TaskCounters)
         records_out: counts.records_out,
         bytes_in: counts.bytes_in,
         bytes_out: counts.bytes_out,
+        bad_records: counts.bad_records,
         busy: counts.busy,
         idle: counts.idle,
         backpressured: counts.backpressured,

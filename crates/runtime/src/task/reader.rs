@@ -6,10 +6,11 @@ use bytes::Bytes;
 use millstream_coordination::failure::FailureInfo;
 use millstream_operator::{Budget, OperatorError, ReaderOutput, Split, SplitReader};
 use millstream_types::{CheckpointId, MonoTime};
+use tracing::warn;
 
 use super::{Current, From, Head, Task, Turn};
 use crate::channel::Feedback;
-use crate::counters::Spent;
+use crate::counters::{Spent, TaskCounters};
 use crate::failure;
 use crate::job_process::splits;
 
@@ -25,6 +26,8 @@ pub(crate) struct ReaderHead {
     waker: Waker,
     feedback: Feedback,
     is_finished: bool,
+    /// Bad records that are counted.
+    bad_records: u64,
 }
 
 impl ReaderHead {
@@ -60,6 +63,7 @@ impl ReaderHead {
             waker,
             feedback,
             is_finished: false,
+            bad_records: 0,
         })
     }
 
@@ -78,6 +82,33 @@ impl ReaderHead {
             .map_err(|error| failure::of_operator(&self.name, &error))
     }
 
+    /// Counts what the last poll left out. The log has the first one and, at the end, their number:
+    /// a file of nothing else must not fill the disk (HND-080).
+    fn count_bad_records(&mut self, counters: &TaskCounters) {
+        let found = self.reader.bad_records();
+        if found == self.bad_records {
+            return;
+        }
+        if self.bad_records == 0 {
+            let first = self.reader.first_bad_record().unwrap_or("somewhere");
+            warn!(
+                first,
+                "source {}: bad records are left out or put aside, and counted", self.name
+            );
+        }
+        self.bad_records = found;
+        counters.set_bad_records(found);
+    }
+
+    fn say_bad_records(&self) {
+        if self.bad_records > 0 {
+            warn!(
+                "source {}: {} bad records were left out or put aside",
+                self.name, self.bad_records
+            );
+        }
+    }
+
     pub(super) fn snapshot(&mut self) -> Result<Vec<Bytes>, FailureInfo> {
         let unfinished = self.reader.snapshot();
         let unfinished = unfinished.map_err(|error| failure::of_operator(&self.name, &error))?;
@@ -94,6 +125,7 @@ impl Task {
             return Ok(Turn::Wait(Spent::Idle, MonoTime::NEVER));
         }
         let polled = head.reader.poll_batch(BUDGET, now, &head.waker);
+        head.count_bad_records(&self.counters);
         let output = match polled {
             Poll::Pending => return Ok(Turn::Wait(Spent::Idle, MonoTime::NEVER)),
             Poll::Ready(output) => output.map_err(|e| failure::of_operator(&head.name, &e))?,
@@ -111,6 +143,7 @@ impl Task {
             }
             ReaderOutput::Finished => {
                 head.is_finished = true;
+                head.say_bad_records();
                 self.begin_finish(true);
             }
         }

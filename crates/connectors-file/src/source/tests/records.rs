@@ -214,7 +214,7 @@ fn a_line_above_the_limit_is_passed_over_and_its_neighbours_stay() {
         let found = read(&fs, &short).unwrap();
         assert_eq!(found.rows(), ["before", "after"]);
         let letters = found.letters();
-        let expected = "in|/d/a.txt|2|1|the record has 6291456 bytes, 1048576 are accepted|xxx";
+        let expected = "in|/d/a.txt|2|1|the record has 6291456 bytes, max-line accepts 1048576|xxx";
         assert!(
             letters.len() == 1 && letters[0].starts_with(expected),
             "{}",
