@@ -12,5 +12,5 @@ mod log;
 mod settings;
 
 pub use access::StorageAccess;
-pub use log::{start_log, start_plain_log};
+pub use log::{start_child_log, start_log};
 pub use settings::{Arguments, FAIL_POINTS_VARIABLE, LaunchError, table};

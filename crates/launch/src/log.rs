@@ -1,43 +1,36 @@
 //! The log of this process, as configured.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use millstream_config::{LogConfig, LogFormat};
 use millstream_env::Env;
-use millstream_telemetry::{LogError, LogHandle, init};
+use millstream_telemetry::{LogError, LogHandle, init, init_child};
+use serde_json::Value;
 
 /// The log of a daemon.
 pub fn start_log(env: &Env, config: &LogConfig) -> Result<LogHandle, LogError> {
-    let format = match config.format {
-        LogFormat::Text => millstream_telemetry::LogFormat::Text,
-        LogFormat::Json => millstream_telemetry::LogFormat::Json,
-    };
-    install(env, &config.level, format, config.static_fields.clone())
+    init(settings(env, config))
 }
 
-/// A log in text whatever is configured: of a job process, whose taskmanager gives its lines their
-/// form, and of commands for people.
-pub fn start_plain_log(env: &Env, level: &str) -> Result<LogHandle, LogError> {
-    install(
-        env,
-        level,
-        millstream_telemetry::LogFormat::Text,
-        BTreeMap::new(),
-    )
-}
-
-fn install(
+/// The log of a job process: in the form of its taskmanager's, which passes its records on. Each
+/// has the fields of `context`.
+pub fn start_child_log(
     env: &Env,
-    level: &str,
-    format: millstream_telemetry::LogFormat,
-    static_fields: BTreeMap<String, String>,
+    config: &LogConfig,
+    context: Vec<(String, Value)>,
 ) -> Result<LogHandle, LogError> {
+    init_child(settings(env, config), context)
+}
+
+fn settings(env: &Env, config: &LogConfig) -> millstream_telemetry::LogConfig {
     let clock = env.clock().clone();
-    init(millstream_telemetry::LogConfig {
-        format,
-        filter: level.to_owned(),
-        static_fields,
+    millstream_telemetry::LogConfig {
+        format: match config.format {
+            LogFormat::Text => millstream_telemetry::LogFormat::Text,
+            LogFormat::Json => millstream_telemetry::LogFormat::Json,
+        },
+        filter: config.level.clone(),
+        static_fields: config.static_fields.clone(),
         now: Arc::new(move || clock.wall()),
-    })
+    }
 }

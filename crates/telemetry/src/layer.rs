@@ -12,7 +12,7 @@ use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::setup::Output;
-use crate::{Line, fields};
+use crate::{Line, fields, passed};
 
 /// Writes events to an [`Output`].
 pub(crate) struct LineLayer {
@@ -40,6 +40,9 @@ where
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let mut around = Collected::default();
+        for (name, value) in self.output.context() {
+            around.set(name, value.clone());
+        }
         for span in context
             .event_scope(event)
             .into_iter()
@@ -54,6 +57,14 @@ where
         }
         let mut own = Collected::default();
         event.record(&mut own);
+        if event.metadata().target() == passed::TARGET {
+            let record = own.take(passed::FIELD).unwrap_or_default();
+            if self.output.pass_on(&record) {
+                return;
+            }
+            // Not of the form it should have: then it is the text of a line of this process.
+            own.message = record;
+        }
         around
             .fields
             .retain(|(name, _)| !own.fields.iter().any(|(own, _)| own == name));

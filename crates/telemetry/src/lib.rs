@@ -10,12 +10,14 @@ pub mod catalog;
 pub mod fields;
 mod layer;
 mod line;
+mod passed;
 mod ring;
 mod setup;
 
 pub use line::{Line, LogFormat, rfc3339};
+pub use passed::pass_on;
 pub use ring::{LogRing, Page};
-pub use setup::{LogConfig, LogError, LogHandle, init, subscriber};
+pub use setup::{LogConfig, LogError, LogHandle, init, init_child, subscriber};
 
 /// An error with its causes, on one line, outermost first: `what: why: why`. A cause that says
 /// nothing its error did not say already is left out.

@@ -151,7 +151,7 @@ fn quoted(value: &str) -> String {
 }
 
 /// The text with everything escaped that could end the line or steer a terminal.
-fn plain(value: &str) -> String {
+pub(crate) fn plain(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     value.chars().for_each(|c| push_plain(&mut text, c));
     text
@@ -172,7 +172,7 @@ fn is_unsafe(c: char) -> bool {
 }
 
 /// JSON leaves some of these as they are; within JSON they can only stand inside a string.
-fn escape_in_json(json: &str) -> String {
+pub(crate) fn escape_in_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
         if is_unsafe(c) {

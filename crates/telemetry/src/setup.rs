@@ -5,11 +5,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use millstream_types::WallTime;
+use serde_json::Value;
 use tracing::Subscriber;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{EnvFilter, Registry, reload};
 
 use crate::layer::{LineLayer, write_to_stderr};
+use crate::passed::{self, RECORD_MARK};
 use crate::{Line, LogFormat, LogRing};
 
 /// Bytes of recent lines kept in memory.
@@ -88,15 +90,33 @@ pub fn init(config: LogConfig) -> Result<LogHandle, LogError> {
     Ok(handle)
 }
 
+/// Installs the log of a child process on its standard error, in records that its parent
+/// [passes on](crate::pass_on). Every line has the fields of `context`, which say whose it is.
+pub fn init_child(config: LogConfig, context: Vec<(String, Value)>) -> Result<LogHandle, LogError> {
+    let write = |line: &str| write_to_stderr(&format!("{RECORD_MARK}{line}"));
+    let (subscriber, handle) = build(config, context, write)?;
+    tracing::subscriber::set_global_default(subscriber).map_err(|_| LogError::AlreadyInstalled)?;
+    Ok(handle)
+}
+
 /// A log that hands each finished line to `write`, for tests and embedders.
 pub fn subscriber(
     config: LogConfig,
+    write: impl Fn(&str) + Send + Sync + 'static,
+) -> Result<(impl Subscriber + Send + Sync, LogHandle), LogError> {
+    build(config, Vec::new(), write)
+}
+
+fn build(
+    config: LogConfig,
+    context: Vec<(String, Value)>,
     write: impl Fn(&str) + Send + Sync + 'static,
 ) -> Result<(impl Subscriber + Send + Sync, LogHandle), LogError> {
     let (filter, filter_handle) = reload::Layer::new(parse(&config.filter)?);
     let ring = LogRing::new(RING_BYTES);
     let output = Output {
         config,
+        context,
         write: Box::new(write),
         ring: ring.clone(),
     };
@@ -121,6 +141,8 @@ fn parse(filter: &str) -> Result<EnvFilter, LogError> {
 /// Where lines go.
 pub(crate) struct Output {
     config: LogConfig,
+    /// Fields of every line.
+    context: Vec<(String, Value)>,
     write: Box<dyn Fn(&str) + Send + Sync>,
     ring: LogRing,
 }
@@ -131,8 +153,22 @@ impl Output {
     }
 
     pub fn write(&self, line: &Line) {
-        let formatted = line.format(self.config.format, &self.config.static_fields);
-        self.ring.push(&formatted);
-        (self.write)(&formatted);
+        self.write_text(&line.format(self.config.format, &self.config.static_fields));
+    }
+
+    /// The fields that every line has.
+    pub fn context(&self) -> &[(String, Value)] {
+        &self.context
+    }
+
+    /// Writes the record of a child process, if it has the form of this log.
+    pub fn pass_on(&self, record: &str) -> bool {
+        let checked = passed::checked(record, self.config.format);
+        checked.inspect(|line| self.write_text(line)).is_some()
+    }
+
+    fn write_text(&self, line: &str) {
+        self.ring.push(line);
+        (self.write)(line);
     }
 }

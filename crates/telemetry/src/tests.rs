@@ -149,3 +149,25 @@ fn recent_lines_are_kept_for_the_page() {
     let tail = tail.unwrap();
     assert_eq!(tail.lines[0].as_ref(), lines[1]);
 }
+
+// Proves F12 for the lines that a parent passes on.
+#[test]
+fn a_record_of_a_child_is_passed_on_as_it_is_and_nothing_else_is_taken_for_one() {
+    let record = r#"{"message":"of the child","messageType":"DEBUG"}"#;
+    let lines = logged(LogFormat::Json, "error", |_| {
+        assert!(pass_on(&format!("\u{1e}{record}")));
+        assert!(
+            !pass_on(record),
+            "without its mark it is a line like others"
+        );
+        assert!(pass_on("\u{1e}no object \u{1b}[31m"));
+    });
+    assert_eq!(lines[0], record);
+    let other: Value = serde_json::from_str(&lines[1]).unwrap();
+    assert_eq!(other["message"], "no object \u{1b}[31m");
+    assert_eq!(lines.len(), 2);
+    let lines = logged(LogFormat::Text, "error", |_| {
+        assert!(pass_on("\u{1e}2026 INFO child: text \u{1b}[31m"));
+    });
+    assert_eq!(lines, ["2026 INFO child: text \\u{1b}[31m"]);
+}

@@ -11,10 +11,11 @@ use millstream_config::{ConfigErrors, Layer, Resolved, SecretError, TaskmanagerC
 use millstream_coordination::protocol::{FromTaskmanager, StartJobProcess, ToTaskmanager};
 use millstream_env::{Env, Exit, FailPoints, Task, fail_points::FailPointError};
 use millstream_rpc::{FrameIoError, MessageReader, MessageWriter};
-use millstream_telemetry::LogError;
+use millstream_telemetry::{LogError, fields};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::unistd::{dup2_stdin, getppid};
+use serde_json::json;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
@@ -26,7 +27,7 @@ use super::running::SOCKET_MESSAGE_BYTES_MAX;
 use crate::budget::Budget;
 use crate::host::{COMMANDS_MAX, NetDataPlane, QueueUplink, Serving, serve};
 use crate::storage::Stores;
-use millstream_launch::{StorageAccess, start_plain_log};
+use millstream_launch::{StorageAccess, start_child_log};
 
 /// Exit code of a process whose taskmanager is gone.
 const ORPHANED: i32 = 3;
@@ -108,11 +109,19 @@ async fn run(socket: StdUnixStream) -> Result<(), ChildError> {
     let bootstrap = Bootstrap::read(&mut reader).await?;
     let layer = Layer::file("the taskmanager's configuration", &bootstrap.config)?;
     let config = TaskmanagerConfig::new(&Resolved::new([layer]))?;
-    start_plain_log(&env, &config.log.level)?;
     let mut reader = MessageReader::new(reader, SOCKET_MESSAGE_BYTES_MAX);
     let Some(ToTaskmanager::StartJobProcess(start)) = reader.next().await? else {
         return Err(ChildError::NoStart);
     };
+    let whose = vec![
+        (fields::JOB_ID.to_owned(), json!(start.job.to_string())),
+        (
+            fields::TASKMANAGER_ID.to_owned(),
+            json!(bootstrap.identity.taskmanager.to_string()),
+        ),
+        ("pid".to_owned(), json!(std::process::id())),
+    ];
+    start_child_log(&env, &config.log, whose)?;
     let serving = serving(&env, &config)?;
     let data = NetDataPlane::new(&env, &config, bootstrap.identity);
     work(&env, &serving, Arc::new(data), start, reader, writer).await;

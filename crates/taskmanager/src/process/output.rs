@@ -4,13 +4,16 @@ use millstream_types::JobId;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tracing::info;
 
-/// Longer lines are cut into pieces: a process must not fill our memory.
-const LINE_BYTES_MAX: usize = 16 * 1024;
+/// Longer lines are cut into pieces: a process must not fill our memory. A record of its log may have
+/// some texts of 16 KiB.
+const LINE_BYTES_MAX: usize = 128 * 1024;
 
-/// Logs every line until the stream ends.
+/// Logs every line, a record of its log as such, until the stream ends.
 pub(super) async fn log_lines(stream: impl AsyncRead + Unpin, job: JobId, pid: u32) {
     each_line(stream, |line| {
-        info!(job_id = %job, "[job process {pid}] {line}");
+        if !millstream_telemetry::pass_on(line) {
+            info!(job_id = %job, "[job process {pid}] {line}");
+        }
     })
     .await;
 }
