@@ -4,6 +4,8 @@ use std::error::Error;
 
 use millstream_coordination::failure::{FailureInfo, FailureKind};
 use millstream_operator::{ErrorKind, OperatorError};
+use millstream_snapshot::download::DownloadError;
+use millstream_state::StateError;
 
 /// Longest text of a failure: a larger one would not fit a message to the jobmanager.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
@@ -20,6 +22,21 @@ pub(crate) fn of_operator(operator: &str, error: &OperatorError) -> FailureInfo 
     let mut failure = of_error(kind, error).with_disposition(error.disposition());
     failure.operator = Some(operator.to_owned());
     failure.remedy = error.remedy().map(str::to_owned);
+    failure
+}
+
+/// State that could not be fetched. The restart strategy decides also where it is damaged: the job
+/// goes on by itself once somebody has put the object back, and from nothing else.
+pub(crate) fn of_download(error: &DownloadError) -> FailureInfo {
+    let mut failure = of_error(FailureKind::Restore, error);
+    failure.remedy = Some(error.remedy());
+    failure
+}
+
+/// A backend's error.
+pub(crate) fn of_state(kind: FailureKind, error: &StateError) -> FailureInfo {
+    let mut failure = of_error(kind, error);
+    failure.remedy = Some(error.remedy().to_owned());
     failure
 }
 
@@ -46,6 +63,8 @@ pub(crate) fn clipped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use millstream_snapshot::{Mismatch, StoreError};
+
     use super::*;
 
     // HND-073, fourth part.
@@ -56,6 +75,22 @@ mod tests {
         assert!(failure.message.len() < 20_000);
         assert!(failure.message.ends_with("(12000000 bytes in all)"));
         assert_eq!(failure.kind, FailureKind::User);
+    }
+
+    #[test]
+    fn damaged_state_is_named_with_a_remedy_and_does_not_end_the_job_for_good() {
+        let corrupt = StoreError::Corrupt {
+            object: "file:///c/chk-7/state".to_owned(),
+            mismatch: Mismatch::Length {
+                expected: 2,
+                found: 1,
+            },
+        };
+        let failure = of_download(&corrupt.into());
+        assert!(!failure.is_non_recoverable());
+        let cause = "file:///c/chk-7/state is corrupt: it has 1 bytes where 2 were stored";
+        assert!(failure.causes.iter().any(|c| c == cause), "{failure:?}");
+        assert!(failure.remedy.unwrap().contains("another checkpoint"));
     }
 
     #[test]

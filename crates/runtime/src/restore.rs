@@ -67,7 +67,7 @@ impl Restorer<'_> {
     async fn bytes(&self, handle: &StateHandle) -> Result<Bytes, FailureInfo> {
         let source = download::to_memory(self.store, handle, &self.stop).await;
         Ok(source
-            .map_err(|error| failure::of_error(FailureKind::Restore, &error))?
+            .map_err(|error| failure::of_download(&error.into()))?
             .0)
     }
 
@@ -94,7 +94,7 @@ impl Restorer<'_> {
             .collect();
         backend
             .restore(&mut parts, RestorePolicy::RequireAll)
-            .map_err(|error| failure::of_error(FailureKind::Restore, &error))?;
+            .map_err(|error| failure::of_state(FailureKind::Restore, &error))?;
         Ok(backend)
     }
 
@@ -106,7 +106,7 @@ impl Restorer<'_> {
     ) -> Result<Box<dyn SnapshotSource>, FailureInfo> {
         if handle.size() <= MEMORY_BYTES_MAX {
             let source = download::to_memory(self.store, handle, &self.stop).await;
-            let source = source.map_err(|error| failure::of_error(FailureKind::Restore, &error))?;
+            let source = source.map_err(|error| failure::of_download(&error.into()))?;
             return Ok(Box::new(source));
         }
         let path = self.scratch.join(format!("{uid}-{part}.download"));
@@ -114,8 +114,8 @@ impl Restorer<'_> {
         fs.create_dir_all(&self.scratch)
             .map_err(|error| failure::of_error(FailureKind::Restore, &error))?;
         let source = download::to_file(self.store, handle, &path, self.env, &self.stop).await;
-        Ok(Box::new(source.map_err(|error| {
-            failure::of_error(FailureKind::Restore, &error)
-        })?))
+        Ok(Box::new(
+            source.map_err(|error| failure::of_download(&error))?,
+        ))
     }
 }

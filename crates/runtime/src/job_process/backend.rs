@@ -38,7 +38,7 @@ impl Backends {
             let memory = wants
                 .then(|| millstream_state_rocksdb::RocksMemory::new(budget_bytes, n_operators))
                 .transpose()
-                .map_err(|error| failure::of_error(FailureKind::Deployment, &error))?
+                .map_err(|error| failure::of_state(FailureKind::Deployment, &error))?
                 .map(Arc::new);
             Ok(Self { kind, root, memory })
         }
@@ -74,7 +74,7 @@ impl Backends {
         stop: &StopSignal,
     ) -> Result<Box<dyn KeyedStateBackend>, FailureInfo> {
         use millstream_state_rocksdb::{RocksBackend, StateDirectory};
-        let of_error = |error: StateError| failure::of_error(FailureKind::Deployment, &error);
+        let of_error = |error: StateError| failure::of_state(FailureKind::Deployment, &error);
         let memory = self.memory.as_ref().ok_or_else(|| {
             let text = "the slot has no memory budget for keyed state";
             FailureInfo::new(FailureKind::Deployment, text)
