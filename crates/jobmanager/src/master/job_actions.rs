@@ -154,13 +154,7 @@ impl Master {
         task: (SubtaskId, Attempt),
         batches: &mut Batches,
     ) {
-        warn!(
-            job_id = %self.id,
-            taskmanager_id = %slot.taskmanager,
-            slot_index = slot.index.0,
-            task = self.attempt_name(task.0, task.1),
-            "task did not stop in time: fenced, and its job process is to be killed"
-        );
+        self.log_given_up(&slot, task);
         let slots = batches
             .abandon
             .entry((slot.taskmanager.clone(), epoch))

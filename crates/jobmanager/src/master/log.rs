@@ -64,6 +64,31 @@ impl Master {
         );
     }
 
+    /// A task that does not stop is fenced, and its job process is to be killed.
+    pub(super) fn log_given_up(&self, slot: &SlotRef, (subtask, attempt): (SubtaskId, Attempt)) {
+        let Some(vertex) = self.plan.topology.vertex(subtask.vertex) else {
+            return;
+        };
+        let activity = self.record.tasks.get(&subtask);
+        let activity = activity.and_then(|task| task.activity.as_deref());
+        let message = catalog::task_stuck(
+            &vertex.name,
+            subtask.index + 1,
+            vertex.parallelism,
+            attempt,
+            self.plan.machine.cancellation_interval.as_secs(),
+            activity.unwrap_or("unknown, its process did not say"),
+        );
+        warn!(
+            event_id = message.id,
+            job_id = %self.id,
+            taskmanager_id = %slot.taskmanager,
+            slot_index = slot.index.0,
+            attempt = attempt.0,
+            "{message}"
+        );
+    }
+
     /// Names one execution, also among those of earlier jobmanagers.
     pub(super) fn attempt_name(&self, subtask: SubtaskId, attempt: Attempt) -> String {
         let epoch = self.claim.as_ref().map(|claim| claim.claimed.epoch);
