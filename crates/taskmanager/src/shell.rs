@@ -11,7 +11,7 @@ use tracing::{error, info, warn};
 
 use crate::advertise::Advertise;
 use crate::connect::{Connect, ConnectError, ControlConnection};
-use crate::host::{HostEvent, HostIdentity, JobHost};
+use crate::host::{HostEvent, HostIdentity, JobHost, last_count};
 use crate::supervisor::{Action, Event, Notice, Supervisor, SupervisorConfig};
 
 /// Events of job processes that may wait; further ones wait in the processes' own queues.
@@ -205,6 +205,10 @@ impl Shell {
                 return;
             }
             output.dropped += std::mem::take(&mut self.dropped_lines);
+        } else if let Some(last) = last_count(&message, || std::mem::take(&mut self.dropped_lines))
+        {
+            // Should it not fit, the message behind it does not either.
+            let _ = outgoing.try_send(last);
         }
         if let Err(mpsc::error::TrySendError::Full(_)) = outgoing.try_send(message) {
             warn!("the jobmanager does not take what it is told: the connection is given up");

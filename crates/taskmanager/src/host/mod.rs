@@ -24,6 +24,7 @@ pub use serve::{Serving, serve};
 pub(crate) use thread::COMMANDS_MAX;
 pub use thread::ThreadHost;
 pub use uplink::QueueUplink;
+pub(crate) use uplink::last_count;
 
 use crate::supervisor::{ProcessEvent, ProcessId};
 

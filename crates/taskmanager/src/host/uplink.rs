@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use millstream_coordination::protocol::FromTaskmanager;
+use millstream_coordination::protocol::{FromTaskmanager, OutputLines};
 use millstream_env::StopSignal;
 use millstream_runtime::Uplink;
 use tokio::sync::mpsc;
@@ -55,6 +55,11 @@ impl Uplink for QueueUplink {
                 return;
             }
             output.dropped += self.dropped_lines.swap(0, Ordering::Relaxed);
+        } else if let Some(last) =
+            last_count(&message, || self.dropped_lines.swap(0, Ordering::Relaxed))
+        {
+            // No line may follow that could say it.
+            let _ = self.queue.try_send(last);
         }
         match self.queue.try_send(message) {
             // Nobody listens any more: the taskmanager gave this process up.
@@ -64,10 +69,35 @@ impl Uplink for QueueUplink {
     }
 }
 
+/// What is said of dropped lines in front of the end of a task, if any were.
+pub(crate) fn last_count(
+    message: &FromTaskmanager,
+    dropped: impl FnOnce() -> u64,
+) -> Option<FromTaskmanager> {
+    let FromTaskmanager::SubtaskState {
+        job,
+        epoch,
+        subtask,
+        state,
+        ..
+    } = message
+    else {
+        return None;
+    };
+    let dropped = state.is_terminal().then(dropped).filter(|n| *n > 0)?;
+    Some(FromTaskmanager::Output(OutputLines {
+        job: *job,
+        epoch: *epoch,
+        subtask: *subtask,
+        lines: Vec::new(),
+        dropped,
+    }))
+}
+
 #[cfg(test)]
 mod tests {
-    use millstream_coordination::protocol::OutputLines;
-    use millstream_types::{Epoch, JobId, SubtaskId, VertexId};
+    use millstream_coordination::job::ExecutionState;
+    use millstream_types::{Attempt, Epoch, JobId, SubtaskId, VertexId};
 
     use super::*;
 
@@ -106,6 +136,27 @@ mod tests {
         let next = lines_and_dropped(queue.try_recv().unwrap());
         assert_eq!(next, (vec!["f".to_owned()], 3));
         assert!(!uplink.broken().is_cancelled());
+    }
+
+    #[test]
+    fn lines_dropped_last_are_said_before_their_task_ends() {
+        let (uplink, mut queue) = QueueUplink::with_room(4);
+        for text in ["a", "b", "c"] {
+            uplink.send(line(text));
+        }
+        let end = FromTaskmanager::SubtaskState {
+            job: JobId::from_bytes([1; 16]),
+            epoch: Epoch(1),
+            subtask: SubtaskId::new(VertexId(0), 0),
+            attempt: Attempt(0),
+            state: ExecutionState::Finished,
+            failure: None,
+        };
+        uplink.send(end.clone());
+        let _ = (queue.try_recv(), queue.try_recv());
+        let said = lines_and_dropped(queue.try_recv().unwrap());
+        assert_eq!(said, (Vec::new(), 1));
+        assert_eq!(queue.try_recv().unwrap(), end);
     }
 
     #[test]
