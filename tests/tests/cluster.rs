@@ -6,11 +6,27 @@
     reason = "tests of real processes in real time"
 )]
 
+#[path = "cluster/damage.rs"]
+mod damage;
 #[path = "cluster/endings.rs"]
 mod endings;
+#[path = "cluster/field_cases.rs"]
+mod field_cases;
 #[path = "cluster/fixture.rs"]
 mod fixture;
 #[path = "cluster/kills.rs"]
 mod kills;
+#[path = "cluster/leaving.rs"]
+mod leaving;
+#[path = "cluster/ledger.rs"]
+mod ledger;
+#[path = "cluster/logs.rs"]
+mod logs;
 #[path = "local/process.rs"]
 mod process;
+#[path = "cluster/rows.rs"]
+mod rows;
+#[path = "cluster/semantics.rs"]
+mod semantics;
+#[path = "cluster/settings.rs"]
+mod settings;

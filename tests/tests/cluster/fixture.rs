@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+pub use crate::ledger::Ledger;
 use crate::process::{finish, program, text};
 
 /// How long a job of these tests may take in all.
@@ -18,10 +19,13 @@ pub struct Cluster {
     dir: tempfile::TempDir,
     grpc: u16,
     rest: u16,
+    /// What every daemon is told beyond, or instead of, what all tests tell it.
+    settings: Vec<String>,
     processes: BTreeMap<String, Child>,
 }
 
-fn free_port() -> u16 {
+/// A port that nobody listens on now.
+pub fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
 }
@@ -29,13 +33,12 @@ fn free_port() -> u16 {
 impl Cluster {
     /// A jobmanager and this many taskmanagers with `slots` slots each, registered.
     pub fn start(taskmanagers: u32, slots: u32) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let mut cluster = Self {
-            dir,
-            grpc: free_port(),
-            rest: free_port(),
-            processes: BTreeMap::new(),
-        };
+        Self::start_with(taskmanagers, slots, &[])
+    }
+
+    /// The same, and every daemon has these settings, `key=value`.
+    pub fn start_with(taskmanagers: u32, slots: u32, settings: &[&str]) -> Self {
+        let mut cluster = Self::prepared(settings);
         cluster.start_jobmanager("");
         for number in 1..=taskmanagers {
             cluster.start_taskmanager(number, slots, "");
@@ -47,11 +50,45 @@ impl Cluster {
         cluster
     }
 
+    /// Ports, a directory and settings; nothing runs yet.
+    pub fn prepared(settings: &[&str]) -> Self {
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+            grpc: free_port(),
+            rest: free_port(),
+            settings: settings.iter().map(|s| (*s).to_owned()).collect(),
+            processes: BTreeMap::new(),
+        }
+    }
+
+    /// A setting, `key=value`, of every daemon that is started from now on.
+    pub fn set(&mut self, setting: &str) {
+        let key = setting.split('=').next();
+        self.settings.retain(|other| other.split('=').next() != key);
+        self.settings.push(setting.to_owned());
+    }
+
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    fn spawn(&mut self, name: &str, settings: &[String], fail_points: &str) {
+    /// What this cluster has instead replaces what all have.
+    fn settings(&self, common: Vec<String>) -> Vec<String> {
+        let key = |setting: &String| setting.split('=').next().unwrap_or_default().to_owned();
+        let replaced: Vec<_> = self.settings.iter().map(key).collect();
+        let kept = common.into_iter().filter(|s| !replaced.contains(&key(s)));
+        kept.chain(self.settings.iter().cloned()).collect()
+    }
+
+    /// The address that daemons listen on and clients connect to.
+    fn host(&self) -> &str {
+        let mut settings = self.settings.iter();
+        let host = settings.find_map(|s| s.strip_prefix("jobmanager.rpc.address="));
+        host.unwrap_or("127.0.0.1")
+    }
+
+    /// Starts a program by way of a launcher such as `unshare`, which becomes it.
+    fn spawn(&mut self, launcher: &[&str], name: &str, settings: Vec<String>, fail_points: &str) {
         let path = self.dir().join(format!("{name}.log"));
         let log = File::options()
             .create(true)
@@ -59,8 +96,16 @@ impl Cluster {
             .open(path)
             .unwrap();
         let binary = name.split('-').next().unwrap();
-        let mut command = Command::new(program(binary));
-        for setting in settings {
+        let binary = program(binary);
+        let mut command = match launcher {
+            [] => Command::new(binary),
+            [first, rest @ ..] => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(binary);
+                command
+            }
+        };
+        for setting in self.settings(settings) {
             command.arg("-D").arg(setting);
         }
         command
@@ -88,27 +133,50 @@ impl Cluster {
 
     /// Starts the jobmanager, or starts it again on the same storage.
     pub fn start_jobmanager(&mut self, fail_points: &str) {
+        self.spawn_jobmanager(fail_points);
+        self.until("the jobmanager answers", |_| true);
+    }
+
+    /// Starts it and does not wait for it.
+    pub fn spawn_jobmanager(&mut self, fail_points: &str) {
         let mut settings = self.common();
         settings.push(format!("rest.port={}", self.rest));
         settings.push("slot.request.timeout=10s".to_owned());
-        self.spawn("jobmanager", &settings, fail_points);
-        self.until("the jobmanager answers", |_| true);
+        self.spawn(&[], "jobmanager", settings, fail_points);
     }
 
     /// Starts taskmanager `number`, or starts it again.
     pub fn start_taskmanager(&mut self, number: u32, slots: u32, fail_points: &str) {
+        self.launch_taskmanager(&[], number, slots, fail_points);
+    }
+
+    /// The same by way of a launcher.
+    pub fn launch_taskmanager(
+        &mut self,
+        launcher: &[&str],
+        number: u32,
+        slots: u32,
+        fail_points: &str,
+    ) {
         let mut settings = self.common();
         settings.push(format!("taskmanager.numberOfTaskSlots={slots}"));
         settings.push(format!("taskmanager.resource-id=tm-{number}"));
-        let state = self.dir().join(format!("state-{number}"));
+        let state = self.state_dir(number);
         settings.push(format!(
             "state.backend.rocksdb.localdir={}",
             state.display()
         ));
-        self.spawn(&format!("taskmanager-{number}"), &settings, fail_points);
+        let name = format!("taskmanager-{number}");
+        self.spawn(launcher, &name, settings, fail_points);
     }
 
-    fn id(&self, name: &str) -> u32 {
+    /// Where a taskmanager's job processes work.
+    pub fn state_dir(&self, number: u32) -> PathBuf {
+        self.dir().join(format!("state-{number}"))
+    }
+
+    /// The process id of a daemon.
+    pub fn id(&self, name: &str) -> u32 {
         self.processes[name].id()
     }
 
@@ -156,28 +224,51 @@ impl Cluster {
     /// Waits until a process has ended by itself, and says whether a kill ended it.
     pub fn wait_for_kill(&mut self, name: &str) -> bool {
         use std::os::unix::process::ExitStatusExt;
+        let status = self.wait(name, PATIENCE);
+        status.is_some_and(|status| status.signal() == Some(9))
+    }
+
+    /// Waits until a process has ended by itself.
+    pub fn wait(&mut self, name: &str, limit: Duration) -> Option<ExitStatus> {
         let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < limit {
             if let Some(status) = self.processes.get_mut(name).unwrap().try_wait().unwrap() {
                 self.processes.remove(name);
-                return status.signal() == Some(9);
+                return Some(status);
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        false
+        None
     }
 
     /// Asks REST; null while it does not answer.
     pub fn rest(&self, path: &str) -> Value {
+        serde_json::from_str(&self.page(path)).unwrap_or(Value::Null)
+    }
+
+    /// What the web server answers, as it is; nothing while it does not answer.
+    pub fn page(&self, path: &str) -> String {
         let mut command = Command::new("curl");
-        command.args([
-            "-s",
-            "-m",
-            "2",
-            &format!("http://127.0.0.1:{}{path}", self.rest),
-        ]);
-        let output = command.output().unwrap();
-        serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
+        command.args(["-s", "-m", "2", "-g", "--path-as-is"]);
+        command.arg(format!("http://{}{path}", self.address(self.rest)));
+        text(&command.output().unwrap().stdout)
+    }
+
+    /// The whole log of a daemon.
+    pub fn log(&self, name: &str) -> String {
+        text(&std::fs::read(self.dir().join(format!("{name}.log"))).unwrap_or_default())
+    }
+
+    fn address(&self, port: u16) -> String {
+        match self.host() {
+            host if host.contains(':') => format!("[{host}]:{port}"),
+            host => format!("{host}:{port}"),
+        }
+    }
+
+    /// Where clients reach the jobmanager.
+    pub fn jobmanager(&self) -> String {
+        self.address(self.grpc)
     }
 
     /// Waits until the cluster's overview shows what is wanted.
@@ -200,10 +291,7 @@ impl Cluster {
     /// The command line on this cluster.
     pub fn cli(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(program("millstream"));
-        command
-            .args(arguments)
-            .arg("-m")
-            .arg(format!("localhost:{}", self.grpc));
+        command.args(arguments).arg("-m").arg(self.jobmanager());
         finish(&mut command, PATIENCE)
     }
 
@@ -261,7 +349,8 @@ impl Cluster {
     }
 }
 
-fn send(signal: &str, id: u32) {
+/// Sends a signal to a process.
+pub fn send(signal: &str, id: u32) {
     let mut command = Command::new("kill");
     assert!(
         command
@@ -283,75 +372,5 @@ impl Drop for Cluster {
             let _ = child.kill();
             let _ = child.wait();
         }
-    }
-}
-
-/// A job whose output the oracle can judge.
-pub struct Ledger {
-    pub keys: u64,
-    pub rows: u64,
-    pub rate: u64,
-}
-
-impl Ledger {
-    /// Writes the job file, and where its output goes.
-    pub fn write(&self, dir: &Path) -> (PathBuf, PathBuf) {
-        let (job, out) = (dir.join("ledger.yaml"), dir.join("out"));
-        let Self { keys, rows, rate } = self;
-        let yaml = format!(
-            "name: ledger\n\
-             parallelism: 2\n\
-             checkpointing: {{ interval: 250ms, tolerable-failed-checkpoints: 50 }}\n\
-             restart-strategy: {{ type: fixed-delay, attempts: unlimited, delay: 100ms }}\n\
-             state.backend.type: rocksdb\n\
-             pipeline:\n\
-             \x20 - source:\n\
-             \x20     uid: rows\n\
-             \x20     connector: generator\n\
-             \x20     rows: {rows}\n\
-             \x20     rate: {rate}\n\
-             \x20     columns:\n\
-             \x20       key: {{ key: {keys} }}\n\
-             \x20       number: {{ sequence-per-key: {keys} }}\n\
-             \x20 - key-by: [key]\n\
-             \x20 - aggregate: {{ uid: sums, emit: each, \
-             select: {{ n: \"count(*)\", sum: \"sum(number)\" }} }}\n\
-             \x20 - sink: {{ uid: out, connector: file, path: {}, format: csv }}\n",
-            out.display()
-        );
-        std::fs::write(&job, yaml).unwrap();
-        (job, out)
-    }
-
-    fn oracle(&self, verb: &str, out: &Path) -> Command {
-        let mut command = Command::new(program("oracle"));
-        command
-            .arg(verb)
-            .arg(out)
-            .args(["--format", "csv", "--value", "n", "--final"]);
-        command.args([
-            "--keys",
-            &self.keys.to_string(),
-            "--rows",
-            &self.rows.to_string(),
-        ]);
-        command.args(["--columns", "key,n,sum"]);
-        command
-    }
-
-    /// Judges what is visible now.
-    pub fn judge(&self, out: &Path) {
-        let verdict = finish(&mut self.oracle("check", out), PATIENCE);
-        assert!(verdict.status.success(), "{}", text(&verdict.stdout));
-    }
-
-    /// Looks at the output again and again until the file `done` exists; the last look is final.
-    pub fn watch(&self, out: &Path, done: &Path) -> std::thread::JoinHandle<Output> {
-        let mut command = self.oracle("watch", out);
-        command
-            .args(["--poll", "100ms", "--until-done"])
-            .arg(done)
-            .args(["--seconds", "290"]);
-        std::thread::spawn(move || finish(&mut command, PATIENCE))
     }
 }
