@@ -1,7 +1,7 @@
 //! TCP of this machine.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -98,6 +98,11 @@ impl Net for TcpNet {
             .and_then(|rest| rest.strip_suffix(']'))
             .unwrap_or(host);
         let found = tokio::net::lookup_host((bare, port)).await;
+        if found.is_err() && bare.eq_ignore_ascii_case("localhost") {
+            // A minimal system has no hosts file, and the name means this host anyway (RFC 6761).
+            let ips = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+            return Ok(ips.map(|ip: IpAddr| SocketAddr::new(ip, port)).to_vec());
+        }
         let addrs: Vec<_> = found
             .map_err(|source| NetError::unknown_host(host, source))?
             .collect();
