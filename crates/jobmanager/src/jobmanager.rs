@@ -131,10 +131,11 @@ impl Jobmanager {
             let overview = match entry {
                 Entry::Submitting(_) => None,
                 Entry::Ended(ended) => Some(ended.details.overview.clone()),
+                Entry::NotResumed(details) => Some(details.overview.clone()),
                 Entry::Running(handle) => match ask(&handle, Command::Overview).await {
                     Some(overview) => Some(overview),
                     // It ended since.
-                    None => self.ended(job).map(|details| details.overview),
+                    None => self.kept(job).map(|details| details.overview),
                 },
             };
             list.extend(overview);
@@ -150,8 +151,8 @@ impl Jobmanager {
         {
             return Some(*details);
         }
-        if let Some(ended) = self.ended(job) {
-            return Some(ended);
+        if let Some(details) = self.kept(job) {
+            return Some(details);
         }
         self.stored_result(job).await
     }
@@ -165,7 +166,7 @@ impl Jobmanager {
         }
         match self.shared.registry.get(job)? {
             Entry::Ended(ended) => ended.checkpoints.clone(),
-            Entry::Running(_) | Entry::Submitting(_) => None,
+            Entry::Running(_) | Entry::Submitting(_) | Entry::NotResumed(_) => None,
         }
     }
 
@@ -210,6 +211,13 @@ impl Jobmanager {
                     let _ = decided.changed().await;
                 }
                 Some(Entry::Running(handle)) => return cancel(job, handle).await,
+                Some(Entry::NotResumed(details)) => {
+                    return Err(CancelError::NotOwned {
+                        job,
+                        status: details.overview.status,
+                        why: recovery::why(&details),
+                    });
+                }
                 Some(Entry::Ended(_)) | None => {
                     let details = self.job(job).await;
                     let end = details.and_then(|details| details.end);
@@ -264,9 +272,11 @@ impl Jobmanager {
         self.shared.env.shutdown(grace).await
     }
 
-    fn ended(&self, job: JobId) -> Option<JobDetails> {
+    /// What is kept of a job that does not run here.
+    fn kept(&self, job: JobId) -> Option<JobDetails> {
         match self.shared.registry.get(job)? {
             Entry::Ended(ended) => Some(ended.details.clone()),
+            Entry::NotResumed(details) => Some(JobDetails::clone(&details)),
             Entry::Running(_) | Entry::Submitting(_) => None,
         }
     }

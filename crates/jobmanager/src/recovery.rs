@@ -1,19 +1,23 @@
 //! A jobmanager that starts finds its jobs in storage and resumes them, without any client.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use millstream_config::{Layer, Resolved};
+use millstream_coordination::failure::{FailureInfo, FailureKind, FailureRecord};
+use millstream_coordination::job::{FailureHistory, JobStatus};
 use millstream_snapshot::StoreError;
 use millstream_snapshot::jobs::{JobStoreError, StoredJob, SubmittedJob};
 use millstream_telemetry::chain as error_chain;
-use millstream_types::{Disposition, JobId};
+use millstream_types::{Disposition, JobId, WallTime};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tracing::{debug, error, info, warn};
 
-use crate::admission::plan_job;
+use crate::admission::{Plan, plan_job};
+use crate::details::{JobDetails, JobOverview};
 use crate::error::SubmitError;
 use crate::jobmanager::Shared;
 use crate::registry::{EndedJob, Reservation};
@@ -37,6 +41,17 @@ enum ResumeError {
     Graph(#[from] GraphCodecError),
     #[error("the job is not accepted any more")]
     Refused(#[from] SubmitError),
+}
+
+impl ResumeError {
+    fn remedy(&self) -> String {
+        match self {
+            Self::Graph(_) => {
+                "Start the version of Millstream that the job was submitted to.".into()
+            }
+            Self::Refused(error) => error.remedy(),
+        }
+    }
 }
 
 pub(crate) async fn run(shared: Arc<Shared>, recovering: watch::Sender<bool>) {
@@ -78,8 +93,10 @@ async fn resume(shared: &Arc<Shared>, stored: StoredJob) {
             debug!(job_id = %job, "submission was never finished; its client was told nothing");
         }
         StoredJob::Unreadable(job, failure) => {
-            let remedy = failure.remedy();
-            error!(job_id = %job, error = error_chain(&failure), remedy, "job not resumed");
+            if let Ok(reservation) = shared.registry.reserve(job) {
+                let (error, remedy) = (error_chain(&failure), failure.remedy());
+                reservation.leave(not_resumed(shared, job, None, error, remedy));
+            }
         }
         StoredJob::Unfinished(submitted) => {
             let job = submitted.job;
@@ -87,27 +104,36 @@ async fn resume(shared: &Arc<Shared>, stored: StoredJob) {
             let Ok(reservation) = shared.registry.reserve(job) else {
                 return;
             };
-            if let Err(failure) = resume_one(shared, submitted, reservation).await {
-                error!(job_id = %job, error = error_chain(&failure), "job not resumed");
+            match admit(shared, &submitted) {
+                Ok(plan) => resume_one(shared, submitted, plan, reservation).await,
+                Err(failure) => {
+                    let (error, remedy) = (error_chain(&failure), failure.remedy());
+                    let at = Some(submitted.submitted_at);
+                    reservation.leave(not_resumed(shared, job, at, error, remedy));
+                }
             }
         }
     }
 }
 
-async fn resume_one(
-    shared: &Shared,
-    submitted: SubmittedJob,
-    reservation: Reservation,
-) -> Result<(), ResumeError> {
-    let job = submitted.job;
+/// The job was accepted under its settings of the cluster, and runs under them.
+fn admit(shared: &Shared, submitted: &SubmittedJob) -> Result<Plan, ResumeError> {
     let graph = shared.settings.graphs.decode(&submitted.graph)?;
-    // The job was accepted under these settings of the cluster, and runs under them.
     let settings = submitted.settings.iter();
     let settings = settings.map(|(key, value)| (key.as_str(), value.as_str(), "cluster"));
     let layer = Layer::stored(settings).map_err(SubmitError::from)?;
     let cluster = Resolved::new([layer]);
     let has_default = shared.settings.storage.checkpoints.is_some();
-    let plan = plan_job(&cluster, &graph, has_default)?;
+    Ok(plan_job(&cluster, &graph, has_default)?)
+}
+
+async fn resume_one(
+    shared: &Shared,
+    submitted: SubmittedJob,
+    plan: Plan,
+    reservation: Reservation,
+) {
+    let job = submitted.job;
     let files = loop {
         match open_files(shared, job, &plan).await {
             Ok(files) => break files.files,
@@ -126,7 +152,52 @@ async fn resume_one(
         first_claim: None,
     };
     run_job(shared, accepted, reservation);
-    Ok(())
+}
+
+/// What is shown of a job that is in storage and cannot be resumed from it.
+fn not_resumed(
+    shared: &Shared,
+    job: JobId,
+    submitted_at: Option<WallTime>,
+    error: String,
+    remedy: String,
+) -> JobDetails {
+    error!(job_id = %job, error, remedy, "job not resumed");
+    let now = shared.env.clock().wall();
+    let mut failure = FailureInfo::new(FailureKind::Restore, "job not resumed");
+    failure.causes.push(error);
+    failure.remedy = Some(remedy).filter(|remedy| !remedy.is_empty());
+    let record = FailureRecord {
+        failed_at: now,
+        task: None,
+        failure,
+    };
+    JobDetails {
+        overview: JobOverview {
+            id: job,
+            name: "not resumed".to_owned(),
+            status: JobStatus::Suspended,
+            started_at: submitted_at.unwrap_or(now),
+            ended_at: None,
+            last_modified_at: now,
+            tasks: BTreeMap::new(),
+            restarts: 0,
+        },
+        status_since: [(JobStatus::Suspended, now)].into(),
+        epoch: None,
+        vertices: Vec::new(),
+        failures: FailureHistory::of_one(record),
+        settings: Vec::new(),
+        warnings: Vec::new(),
+        end: None,
+    }
+}
+
+/// Why a job was not resumed, on one line.
+pub(crate) fn why(details: &JobDetails) -> String {
+    let newest = details.failures.entries().next_back();
+    let causes = newest.map(|entry| entry.root.failure.causes.join(": "));
+    causes.unwrap_or_default()
 }
 
 /// Reads the results of jobs that ended, so that they are listed.

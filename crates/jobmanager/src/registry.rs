@@ -56,6 +56,8 @@ pub(crate) enum Entry {
     Submitting(watch::Receiver<()>),
     Running(JobHandle),
     Ended(Arc<EndedJob>),
+    /// In storage, and not resumed: shown as suspended, with the cause.
+    NotResumed(Arc<JobDetails>),
 }
 
 #[derive(Debug, Default)]
@@ -79,7 +81,7 @@ impl Registry {
         let jobs = self.jobs.read();
         let running = jobs.iter().filter_map(|(id, entry)| match entry {
             Entry::Running(handle) => Some((*id, handle.clone())),
-            Entry::Submitting(_) | Entry::Ended(_) => None,
+            Entry::Submitting(_) | Entry::Ended(_) | Entry::NotResumed(_) => None,
         });
         running.collect()
     }
@@ -87,7 +89,7 @@ impl Registry {
     pub(crate) fn handle(&self, job: JobId) -> Option<JobHandle> {
         match self.jobs.read().get(&job) {
             Some(Entry::Running(handle)) => Some(handle.clone()),
-            Some(Entry::Submitting(_) | Entry::Ended(_)) | None => None,
+            Some(Entry::Submitting(_) | Entry::Ended(_) | Entry::NotResumed(_)) | None => None,
         }
     }
 
@@ -124,7 +126,7 @@ impl Registry {
             .iter()
             .filter_map(|(id, entry)| match entry {
                 Entry::Ended(ended) => Some((ended.details.overview.ended_at, *id, ended)),
-                Entry::Submitting(_) | Entry::Running(_) => None,
+                Entry::Submitting(_) | Entry::Running(_) | Entry::NotResumed(_) => None,
             })
             .collect();
         by_end.sort_by_key(|(at, id, _)| std::cmp::Reverse((*at, *id)));
@@ -157,6 +159,12 @@ impl Reservation {
     pub(crate) fn end(mut self, ended: EndedJob) {
         self.is_used = true;
         self.registry.end(self.job, ended);
+    }
+
+    pub(crate) fn leave(mut self, details: JobDetails) {
+        self.is_used = true;
+        let mut jobs = self.registry.jobs.write();
+        jobs.insert(self.job, Entry::NotResumed(Arc::new(details)));
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) async fn submit(
                 // An error says that it is decided.
                 let _ = decided.changed().await;
             }
-            Err(Entry::Running(_) | Entry::Ended(_)) => {
+            Err(Entry::Running(_) | Entry::Ended(_) | Entry::NotResumed(_)) => {
                 return find(shared, &request)
                     .await?
                     .ok_or(SubmitError::ShuttingDown);

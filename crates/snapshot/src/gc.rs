@@ -75,6 +75,33 @@ async fn in_directories(
     }
 }
 
+/// Deletes what the epochs before this one left behind, but for the checkpoints that the chain
+/// retains: tries that a crash ended, and checkpoints that an owner who died would have deleted.
+/// Shared objects stay. The number of objects that are gone.
+pub async fn sweep(
+    job_store: &Store,
+    before: Epoch,
+    retained: &BTreeSet<CheckpointId>,
+) -> Result<u64, StoreError> {
+    let (mut n_deleted, mut after) = (0, None);
+    loop {
+        let page = job_store.list("", after.as_ref(), PAGE).await?;
+        let is_left_over = |name: &&ObjectName| match names::parse(name) {
+            Some(Named::Private(dir) | Named::Metadata(dir)) => {
+                dir.epoch < before && !retained.contains(&dir.checkpoint)
+            }
+            Some(_) | None => false,
+        };
+        let left_over: Vec<_> = page.names.iter().filter(is_left_over).cloned().collect();
+        job_store.delete(&left_over).await?;
+        n_deleted += left_over.len() as u64;
+        after = page.next;
+        if after.is_none() {
+            return Ok(n_deleted);
+        }
+    }
+}
+
 /// Deletes the chain entries below a BOUNDARY that is known to be durable. What is left half done
 /// is finished by the next call.
 pub async fn prune_chain(job_store: &Store, boundary: EntryNumber) -> Result<u64, StoreError> {

@@ -40,6 +40,14 @@ impl FailureHistory {
         }
     }
 
+    /// The history of a job whose only failure is this one.
+    pub fn of_one(root: FailureRecord) -> Self {
+        let mut history = Self::new(1);
+        let fingerprint = root.failure.fingerprint(None);
+        history.push(root, fingerprint);
+        history
+    }
+
     /// The newest waves, oldest first.
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = &HistoryEntry> {
         self.newest.iter()

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use futures::FutureExt;
 use millstream_coordination::checkpoint::{Action, Event};
@@ -15,6 +16,12 @@ use tracing::error;
 
 use super::io::{self, Answer};
 use super::{Master, Work};
+
+/// Time after a claim until uploads of earlier epochs must have ended (fence F10).
+pub(super) const SWEEP_AFTER: Duration = Duration::from_secs(60);
+
+/// Time until the next look: what somebody wrote who woke up late goes then.
+const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
 
 impl Master {
     pub(super) fn carry_out_checkpoint(&mut self, action: Action) {
@@ -184,6 +191,16 @@ impl Master {
 
     fn n_retained(&self) -> NonZeroU32 {
         NonZeroU32::new(self.plan.config.checkpoints.num_retained).unwrap_or(NonZeroU32::MIN)
+    }
+
+    /// Deletes what earlier epochs left in storage, and will look again.
+    pub(super) fn sweep(&mut self) {
+        self.sweep_at = self.env.clock().monotonic() + SWEEP_EVERY;
+        if let Some(claim) = &self.claim {
+            let (files, retain) = (self.files.clone(), self.n_retained());
+            let epoch = claim.claimed.epoch;
+            self.ask_in_order(io::sweep(files, epoch, retain));
+        }
     }
 
     /// One message per taskmanager; the first that was not reached.

@@ -7,7 +7,7 @@ use millstream_coordination::checkpoint::Deletion;
 use millstream_coordination::job::JobEnd;
 use millstream_coordination::protocol::ToTaskmanager;
 use millstream_telemetry::catalog;
-use millstream_types::{Epoch, TaskmanagerId};
+use millstream_types::{Epoch, MonoTime, TaskmanagerId};
 use parking_lot::Mutex;
 use tracing::{error, info};
 
@@ -29,6 +29,7 @@ impl Master {
             self.send_release(&taskmanager, epoch);
         }
         self.deployment = None;
+        self.sweep_at = MonoTime::NEVER;
         let result = result::encode(&self.details());
         self.io
             .push(io::store_result(self.files.clone(), result).boxed());
@@ -97,10 +98,8 @@ impl Master {
                 sweep: true,
             })
             .collect();
-        if !deletions.is_empty() {
-            self.io
-                .push(io::delete_all(self.files.clone(), deletions).boxed());
-        }
+        self.io
+            .push(io::delete_all(self.files.clone(), deletions).boxed());
     }
 
     pub(super) fn send_release(&self, taskmanager: &TaskmanagerId, epoch: Epoch) {

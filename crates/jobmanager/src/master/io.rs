@@ -1,6 +1,6 @@
 //! What a master asks of storage. Each request is answered by exactly one [`Answer`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use millstream_coordination::restore::{RestoreError, RestoreSubtask, restore_pla
 use millstream_coordination::snapshot_types::{CompletedCheckpoint, StoredMetadata};
 use millstream_coordination::topology::Topology;
 use millstream_env::{Env, fail_points};
-use millstream_snapshot::chain::{ChainFailure, ChainHandle, Claimed};
+use millstream_snapshot::chain::{Boundary, ChainFailure, ChainHandle, Claimed};
 use millstream_snapshot::jobs::{JobStore, JobStoreError};
 use millstream_snapshot::metadata::{self, CheckpointMetadata, MetadataError};
 use millstream_snapshot::names::CheckpointDir;
 use millstream_snapshot::{Store, gc};
 use millstream_telemetry::chain as error_chain;
-use millstream_types::{CheckpointId, JobId, OperatorUid, SubtaskId};
-use tracing::{debug, warn};
+use millstream_types::{CheckpointId, Epoch, JobId, OperatorUid, SubtaskId};
+use tracing::{debug, info, warn};
 
 use super::verify::verify;
 
@@ -180,17 +180,8 @@ pub(super) async fn delete(
     is_terminal: bool,
 ) -> Answer {
     let ticket = deletion.ticket;
-    if !is_terminal {
-        let boundary = match files.chain.append_boundary(retain).await {
-            Ok(boundary) => boundary,
-            Err(error) => {
-                debug!(job_id = %files.job, error = error_chain(&error), "nothing deleted");
-                return Answer::Deleted(ticket);
-            }
-        };
-        if let Err(error) = gc::prune_chain(&files.store, boundary).await {
-            debug!(job_id = %files.job, error = error_chain(&error), "claim chain not pruned");
-        }
+    if !is_terminal && advance_boundary(&files, retain).await.is_none() {
+        return Answer::Deleted(ticket);
     }
     if let Err(error) = gc::delete_checkpoint(&files.store, &deletion).await {
         warn!(
@@ -203,7 +194,44 @@ pub(super) async fn delete(
     Answer::Deleted(ticket)
 }
 
-/// Deletes whole checkpoints of a job that ended.
+/// Deletes what the epochs before this one left behind. Whoever calls has waited long enough for
+/// their uploads to have ended.
+pub(super) async fn sweep(files: JobFiles, epoch: Epoch, retain: NonZeroU32) -> Answer {
+    if let Some(boundary) = advance_boundary(&files, retain).await {
+        sweep_before(&files, epoch, &boundary.retained).await;
+    }
+    Answer::Done
+}
+
+async fn sweep_before(files: &JobFiles, epoch: Epoch, retained: &BTreeSet<CheckpointId>) {
+    match gc::sweep(&files.store, epoch, retained).await {
+        Ok(0) => {}
+        Ok(n_objects) => info!(job_id = %files.job, n_objects, "deleted what earlier epochs left"),
+        Err(error) => warn!(
+            job_id = %files.job,
+            error = error_chain(&error),
+            "objects of earlier epochs not deleted"
+        ),
+    }
+}
+
+/// A durable BOUNDARY, if the own claim is still the chain's.
+async fn advance_boundary(files: &JobFiles, retain: NonZeroU32) -> Option<Boundary> {
+    let boundary = match files.chain.append_boundary(retain).await {
+        Ok(boundary) => boundary,
+        Err(error) => {
+            debug!(job_id = %files.job, error = error_chain(&error), "nothing deleted");
+            return None;
+        }
+    };
+    if let Err(error) = gc::prune_chain(&files.store, boundary.number).await {
+        debug!(job_id = %files.job, error = error_chain(&error), "claim chain not pruned");
+    }
+    Some(boundary)
+}
+
+/// Deletes all checkpoints of a job that ended: those that are known, and what of earlier tries is
+/// still there.
 pub(super) async fn delete_all(files: JobFiles, deletions: Vec<Deletion>) -> Answer {
     for deletion in deletions {
         if let Err(error) = gc::delete_checkpoint(&files.store, &deletion).await {
@@ -215,6 +243,7 @@ pub(super) async fn delete_all(files: JobFiles, deletions: Vec<Deletion>) -> Ans
             );
         }
     }
+    sweep_before(&files, Epoch(u64::MAX), &BTreeSet::new()).await;
     Answer::Done
 }
 

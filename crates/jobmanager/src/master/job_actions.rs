@@ -13,6 +13,7 @@ use millstream_telemetry::{catalog, chain as error_chain};
 use millstream_types::{Attempt, Epoch, SlotIndex, SubtaskId, TaskmanagerId};
 use tracing::{info, warn};
 
+use super::checkpoint_actions::SWEEP_AFTER;
 use super::io::{self, Answer, ClaimFailure};
 use super::{Master, Work, failure};
 use crate::cluster::ClusterEvent;
@@ -257,6 +258,7 @@ impl Master {
             self.number_attempts_from(epoch);
         }
         self.claim = Some(claim);
+        self.sweep_at = self.env.clock().monotonic() + SWEEP_AFTER;
         self.work
             .push_back(Work::Job(job::Event::Claimed { epoch, restore }));
     }

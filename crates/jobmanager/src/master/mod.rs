@@ -122,6 +122,8 @@ pub(crate) struct Master {
     claim: Option<Claim>,
     /// Tasks that are being sent out.
     deployment: Option<Deployment>,
+    /// When what earlier epochs left in storage is deleted next.
+    sweep_at: MonoTime,
     /// Taskmanagers that may have something of this job, each with the newest epoch it was told.
     involved: BTreeMap<TaskmanagerId, Epoch>,
     record: Record,
@@ -207,6 +209,7 @@ impl Master {
             first_claim,
             claim: None,
             deployment: None,
+            sweep_at: MonoTime::NEVER,
             involved: BTreeMap::new(),
             requests: BTreeMap::new(),
             next_request: 0,
@@ -261,12 +264,16 @@ impl Master {
             .deadline()
             .min(self.coordinator.deadline())
             .min(deployment.unwrap_or(MonoTime::NEVER))
+            .min(self.sweep_at)
     }
 
     fn on_deadline(&mut self) {
         let now = self.env.clock().monotonic();
         if self.deployment.as_ref().is_some_and(|d| d.deadline <= now) {
             self.on_deployment_overdue();
+        }
+        if self.sweep_at <= now {
+            self.sweep();
         }
         self.work.push_back(Work::Job(job::Event::Tick));
         self.work

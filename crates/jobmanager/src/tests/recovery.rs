@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use millstream_coordination::job::JobStatus;
-use millstream_types::{Attempt, CheckpointId, Epoch};
+use millstream_snapshot::names::CheckpointDir;
+use millstream_types::{Attempt, CheckpointId, Epoch, ObjectName};
 
 use super::world::*;
 use crate::*;
@@ -72,6 +73,36 @@ async fn an_ended_job_never_comes_back_and_its_result_stays() {
     );
 }
 
+// HND-069: what a dead owner would have deleted goes too, and not before uploads must have ended.
+#[tokio::test(start_paused = true)]
+async fn what_earlier_epochs_left_in_storage_is_swept() {
+    let world = World::new().await;
+    let first = world.jobmanager().await;
+    let tm = world.taskmanager(&first, "tm-1", 2);
+    let job = world.submit(&first, word_count(CHECKPOINTED)).await;
+    world.until_all_running(&first, job, N_TASKS).await;
+    world.until_checkpoint(&first, job, CheckpointId(1)).await;
+    first.shutdown(GRACE).await;
+    tm.kill();
+    let store = world.store.job(job);
+    let orphan = "chk-31/1-0000000000000001/v0.0-0000000000000002";
+    let orphan = ObjectName::new(orphan).unwrap();
+    store.create(&orphan, "unfinished".into()).await.unwrap();
+
+    let second = world.jobmanager().await;
+    second.recovered().await;
+    let _tm = world.taskmanager(&second, "tm-1", 2);
+    world.until_all_running(&second, job, N_TASKS).await;
+    world.env.clock().sleep(Duration::from_secs(50)).await;
+    assert!(store.head(&orphan).await.unwrap().is_some());
+    world.env.clock().sleep(Duration::from_secs(15)).await;
+    let names = store.list("", None, 1_000).await.unwrap().names;
+    let of_first =
+        |name: &&ObjectName| CheckpointDir::of(name).is_some_and(|dir| dir.epoch == Epoch(1));
+    assert_eq!(names.iter().filter(of_first).count(), 0, "{names:?}");
+    assert!(names.iter().any(|name| CheckpointDir::of(name).is_some()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn two_jobmanagers_over_one_storage_have_one_owner_for_each_job() {
     let world = World::new().await;
@@ -119,4 +150,28 @@ async fn a_job_whose_chain_was_lost_is_refused_and_never_starts_empty() {
             .iter()
             .all(|(id, _)| id.as_str() == "tm-1")
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_object_is_damaged_is_listed_with_the_cause() {
+    let world = World::new().await;
+    let first = world.jobmanager().await;
+    let _tm = world.taskmanager(&first, "tm-1", 2);
+    let job = world.submit(&first, word_count(CHECKPOINTED)).await;
+    world.until_all_running(&first, job, N_TASKS).await;
+    first.shutdown(GRACE).await;
+    let store = world.store.job(job);
+    let object = millstream_snapshot::names::job_object();
+    store.delete(std::slice::from_ref(&object)).await.unwrap();
+    store.create(&object, "no job".into()).await.unwrap();
+
+    let second = world.jobmanager().await;
+    second.recovered().await;
+    assert_eq!(second.list().await[0].status, JobStatus::Suspended);
+    let details = second.job(job).await.unwrap();
+    let failure = &details.failures.entries().next_back().unwrap().root.failure;
+    assert!(failure.causes[0].contains("job"), "{failure:?}");
+    assert!(failure.remedy.is_some(), "{failure:?}");
+    let error = second.cancel(job).await.unwrap_err();
+    assert!(matches!(error, CancelError::NotOwned { .. }), "{error}");
 }

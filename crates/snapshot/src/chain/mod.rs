@@ -6,6 +6,7 @@
 
 mod driver;
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -47,6 +48,16 @@ pub struct Claimed {
     pub restore: Option<Restore>,
     /// The checkpoint ids this epoch may use before it reserves more.
     pub ids: CheckpointIds,
+}
+
+/// A BOUNDARY that is durable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Boundary {
+    /// Entries below may be deleted ([`crate::gc::prune_chain`]).
+    pub number: EntryNumber,
+    /// The checkpoints that are still needed; others of earlier epochs may be deleted
+    /// ([`crate::gc::sweep`]).
+    pub retained: BTreeSet<CheckpointId>,
 }
 
 /// A completed checkpoint with its metadata read and checked.
@@ -242,10 +253,15 @@ impl ChainHandle {
         Ok(self.append(Append::Terminal(state)).await?.0)
     }
 
-    /// Lets all but the `retain` newest completed checkpoints be forgotten; entries below the
-    /// number returned may then be deleted ([`crate::gc::prune_chain`]).
-    pub async fn append_boundary(&self, retain: NonZeroU32) -> Result<EntryNumber, ChainFailure> {
-        Ok(self.append(Append::Boundary { retain }).await?.0)
+    /// Lets all but the `retain` newest completed checkpoints be forgotten.
+    pub async fn append_boundary(&self, retain: NonZeroU32) -> Result<Boundary, ChainFailure> {
+        match self.append(Append::Boundary { retain }).await? {
+            (number, EntryKind::Boundary { retained, .. }) => Ok(Boundary {
+                number,
+                retained: retained.iter().map(|point| point.checkpoint.id).collect(),
+            }),
+            (_, other) => unreachable!("a BOUNDARY was asked for, {} was appended", other.name()),
+        }
     }
 
     async fn append(&self, append: Append) -> Result<(EntryNumber, EntryKind), ChainFailure> {

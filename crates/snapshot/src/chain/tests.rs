@@ -239,8 +239,9 @@ async fn a_pruned_chain_is_claimed_as_before() {
         .append_boundary(NonZeroU32::new(2).unwrap())
         .await
         .unwrap();
+    assert_eq!(boundary.retained, [CheckpointId(4), CheckpointId(5)].into());
     assert_eq!(
-        crate::gc::prune_chain(&store.job(JOB), boundary)
+        crate::gc::prune_chain(&store.job(JOB), boundary.number)
             .await
             .unwrap(),
         6

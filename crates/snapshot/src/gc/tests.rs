@@ -71,6 +71,30 @@ async fn a_sweep_takes_all_tries_of_the_epoch_at_the_checkpoint_and_nothing_else
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_earlier_epochs_left_goes_and_what_the_chain_retains_stays() {
+    let left_over = [
+        dir(6, 2, 1).metadata(),
+        dir(6, 2, 1).private(SUBTASK, Nonce(1)),
+        dir(9, 2, 1).private(SUBTASK, Nonce(2)),
+    ];
+    let needed = [
+        names::job_object(),
+        names::chain(1),
+        dir(7, 2, 1).metadata(),
+        dir(7, 2, 2).private(SUBTASK, Nonce(3)),
+        dir(11, 3, 1).private(SUBTASK, Nonce(4)),
+        dir(12, 4, 1).private(SUBTASK, Nonce(5)),
+        names::shared(Epoch(2), SUBTASK, Nonce(6)),
+    ];
+    let store = stored(&[&left_over[..], &needed[..]].concat()).await;
+    let swept = sweep(&store, Epoch(3), &[CheckpointId(7)].into()).await;
+    assert_eq!(swept.unwrap(), 3);
+    let mut expected = needed.to_vec();
+    expected.sort();
+    assert_eq!(left(&store).await, expected);
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_the_listed_objects_go_without_a_sweep_and_only_those_of_checkpoints() {
     let shared = names::shared(Epoch(3), SUBTASK, Nonce(6));
     let [told, untold] = [1, 2].map(|n| dir(7, 3, 1).private(SUBTASK, Nonce(n)));
