@@ -33,7 +33,7 @@ pub fn run(root: &Path) -> Result<(), Failure> {
     run_step(root, &tests(nextest))
 }
 
-fn checks() -> [Step; 2] {
+fn checks() -> [Step; 3] {
     [
         Step {
             name: "format",
@@ -45,6 +45,21 @@ fn checks() -> [Step; 2] {
                 "clippy",
                 "--workspace",
                 "--all-targets",
+                "--profile",
+                PROFILE,
+                "--",
+                "-D",
+                "warnings",
+            ],
+        },
+        // The build of the README's first command.
+        Step {
+            name: "lints without RocksDB",
+            args: vec![
+                "clippy",
+                "-p",
+                "millstream-cli",
+                "--no-default-features",
                 "--profile",
                 PROFILE,
                 "--",
@@ -83,6 +98,7 @@ fn tests(nextest: bool) -> Step {
         false => vec![
             "test",
             "--workspace",
+            "--no-fail-fast",
             "--profile",
             PROFILE,
             "--lib",

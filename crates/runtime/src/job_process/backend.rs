@@ -1,19 +1,14 @@
 //! Backends of keyed state for the tasks of one slot.
 
 use std::path::PathBuf;
+#[cfg(feature = "rocksdb")]
 use std::sync::Arc;
-use std::time::Duration;
 
 use millstream_config::StateBackendKind;
 use millstream_coordination::failure::{FailureInfo, FailureKind};
 use millstream_env::StopSignal;
-use millstream_state::{
-    KeyedStateBackend, MemoryBackend, RestorePolicy, RestoreSummary, Scan, ScanPage,
-    SnapshotSource, SnapshotWork, StateError, StateKeys, StateTable, StateUsage, ValueBuffer,
-};
-use millstream_types::{CheckpointId, KeyGroupRange, MaxParallelism};
-
-use crate::failure;
+use millstream_state::{KeyedStateBackend, MemoryBackend, StateTable};
+use millstream_types::{KeyGroupRange, MaxParallelism};
 
 /// Makes the backends of one slot, within its memory budget.
 #[derive(Clone)]
@@ -34,6 +29,8 @@ impl Backends {
     ) -> Result<Self, FailureInfo> {
         #[cfg(feature = "rocksdb")]
         {
+            use crate::failure;
+
             let wants = kind == StateBackendKind::Rocksdb && n_operators > 0;
             let memory = wants
                 .then(|| millstream_state_rocksdb::RocksMemory::new(budget_bytes, n_operators))
@@ -73,7 +70,12 @@ impl Backends {
         max: MaxParallelism,
         stop: &StopSignal,
     ) -> Result<Box<dyn KeyedStateBackend>, FailureInfo> {
+        use millstream_state::StateError;
         use millstream_state_rocksdb::{RocksBackend, StateDirectory};
+
+        use super::patient::Patient;
+        use crate::failure;
+
         let of_error = |error: StateError| failure::of_state(FailureKind::Deployment, &error);
         let memory = self.memory.as_ref().ok_or_else(|| {
             let text = "the slot has no memory budget for keyed state";
@@ -82,10 +84,7 @@ impl Backends {
         let directory = StateDirectory::create(&self.root, name).map_err(of_error)?;
         let backend = RocksBackend::create(directory, table, range, max, memory);
         let inner: Box<dyn KeyedStateBackend> = Box::new(backend.map_err(of_error)?);
-        Ok(Box::new(Patient {
-            inner,
-            stop: stop.clone(),
-        }))
+        Ok(Box::new(Patient::new(inner, stop.clone())))
     }
 
     #[cfg(not(feature = "rocksdb"))]
@@ -99,61 +98,8 @@ impl Backends {
     ) -> Result<Box<dyn KeyedStateBackend>, FailureInfo> {
         let text = "this build has no RocksDB; set state.backend.type: hashmap, or build with the \
                     feature rocksdb";
-        let _ = (&self.root, Arc::new(()));
+        let _ = &self.root;
         Err(FailureInfo::new(FailureKind::Deployment, text)
             .with_disposition(millstream_types::Disposition::FailJob))
-    }
-}
-
-/// Waits where the dirty map is full while a snapshot holds the other one frozen: the task's
-/// back-pressure towards its own snapshot (DESIGN 6). The backend counts how often.
-struct Patient {
-    inner: Box<dyn KeyedStateBackend>,
-    stop: StopSignal,
-}
-
-impl KeyedStateBackend for Patient {
-    fn table(&self) -> &StateTable {
-        self.inner.table()
-    }
-
-    fn get(&mut self, keys: &StateKeys, values: &mut ValueBuffer) -> Result<(), StateError> {
-        self.inner.get(keys, values)
-    }
-
-    fn put(&mut self, keys: &StateKeys, values: &ValueBuffer) -> Result<(), StateError> {
-        loop {
-            match self.inner.put(keys, values) {
-                Err(StateError::Full { .. }) if !self.stop.is_cancelled() => {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                result => return result,
-            }
-        }
-    }
-
-    fn scan(
-        &mut self,
-        scan: &mut Scan,
-        max_entries: usize,
-        page: &mut ScanPage,
-    ) -> Result<bool, StateError> {
-        self.inner.scan(scan, max_entries, page)
-    }
-
-    fn snapshot(&mut self, checkpoint: CheckpointId) -> Result<Box<dyn SnapshotWork>, StateError> {
-        self.inner.snapshot(checkpoint)
-    }
-
-    fn restore(
-        &mut self,
-        parts: &mut [&mut dyn SnapshotSource],
-        policy: RestorePolicy,
-    ) -> Result<RestoreSummary, StateError> {
-        self.inner.restore(parts, policy)
-    }
-
-    fn usage(&self) -> StateUsage {
-        self.inner.usage()
     }
 }

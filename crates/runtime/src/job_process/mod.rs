@@ -5,6 +5,8 @@
 
 pub(crate) mod backend;
 mod deploy;
+#[cfg(feature = "rocksdb")]
+mod patient;
 mod rows;
 pub(crate) mod splits;
 mod supervise;
@@ -319,26 +321,14 @@ impl JobProcess {
 
     /// Every task, for a heartbeat.
     pub fn reports(&self) -> Vec<TaskReport> {
-        let report = |hosted: &Hosted| {
-            let activity = hosted
-                .activity
-                .report()
-                .filter(|a| a.elapsed >= Duration::from_secs(1));
-            TaskReport {
-                task: ReportedTask {
-                    epoch: self.epoch,
-                    subtask: hosted.address.subtask,
-                    attempt: hosted.address.attempt,
-                    state: *hosted.state.lock(),
-                },
-                activity: activity.map(|activity| {
-                    let seconds = activity.elapsed.as_secs();
-                    format!(
-                        "in {} of {} for {seconds} s",
-                        activity.function, activity.operator
-                    )
-                }),
-            }
+        let report = |hosted: &Hosted| TaskReport {
+            task: ReportedTask {
+                epoch: self.epoch,
+                subtask: hosted.address.subtask,
+                attempt: hosted.address.attempt,
+                state: *hosted.state.lock(),
+            },
+            activity: hosted.activity.lasting(Duration::from_secs(1)),
         };
         self.tasks.values().map(report).collect()
     }
