@@ -106,7 +106,7 @@ fn old_names_are_accepted_with_one_warning_each() {
     assert_eq!(warnings(&long), [""; 0]);
 }
 
-// Proves F6.
+// Proves F6: nothing unaligned is built, so it is refused in every mode.
 #[test]
 fn unaligned_checkpoints_are_refused_also_with_at_least_once() {
     for mode in ["AT_LEAST_ONCE", "exactly-once"] {

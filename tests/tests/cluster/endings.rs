@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::fixture::{Cluster, Ledger};
 use crate::process::{root, text};
 
-// Proves F8 and F11.
+// Proves F8, but not that the command returns before the job runs, and F11.
 #[test]
 fn a_detached_run_prints_an_id_that_the_other_verbs_know() {
     let cluster = Cluster::start(1, 2);

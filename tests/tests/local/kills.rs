@@ -94,7 +94,7 @@ fn a_kill_during_an_upload_loses_and_doubles_nothing() {
     survives("upload:kill:9", "rocksdb");
 }
 
-// Proves F60.
+// Proves F60 by its outcome: the rows are exact.
 #[test]
 fn a_kill_between_metadata_and_chain_entry_loses_and_doubles_nothing() {
     survives("metadata-stored:kill:3", "rocksdb");

@@ -123,7 +123,7 @@ fn every_strategy_is_read_by_each_of_its_names() {
     assert_eq!(exponential.max_backoff, Duration::from_secs(60));
 }
 
-// Proves B8.6.
+// Proves F16, as far as the configuration goes, and B8.6 apart from whose strategy it is given.
 #[test]
 fn a_job_without_a_strategy_has_the_clusters_and_then_what_checkpointing_asks_for() {
     let fixed = || {

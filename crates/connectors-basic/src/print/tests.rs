@@ -33,7 +33,7 @@ fn printed(label: Option<&str>, subtask: u32, parallelism: u32, batch: Batch) ->
     lines.clone()
 }
 
-// Proves A4-11.
+// Proves F15, and A4-11.
 #[test]
 fn the_subtask_is_shown_from_1_and_only_where_there_are_several() {
     let row = || batch(&[("a", Some(1))]);

@@ -45,7 +45,7 @@ fn exponential(jitter_factor: f64, attempts: Option<u32>) -> ExponentialDelay {
     }
 }
 
-// Proves F16.
+// Proves F16, as far as the strategy goes.
 #[test]
 fn without_checkpoints_and_without_configuration_the_first_failure_is_final() {
     let config = RestartStrategyConfig::effective(None, None, false);
@@ -53,7 +53,7 @@ fn without_checkpoints_and_without_configuration_the_first_failure_is_final() {
     assert_eq!(run(config, &[0]), [None]);
 }
 
-// Proves F17.
+// The strategy of F17; nothing logs it at the start of a job yet.
 #[test]
 fn with_checkpoints_and_without_configuration_the_delay_is_exponential_and_unlimited() {
     let config = RestartStrategyConfig::effective(None, None, true);
@@ -202,7 +202,7 @@ fn a_failure_before_the_planned_restart_is_no_new_attempt_of_exponential_delay()
     );
 }
 
-// Proves F30.
+// The rule of F30; the configuration decides by its own (B8.6).
 #[test]
 fn a_job_without_strategy_falls_back_to_the_cluster_then_to_the_default_rule() {
     let effective = RestartStrategyConfig::effective;

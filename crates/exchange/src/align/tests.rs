@@ -135,7 +135,7 @@ fn a_newer_barrier_takes_the_place_of_the_checkpoint_being_aligned() {
     );
 }
 
-/// Proves F91.
+/// Proves F91 and F93.
 #[test]
 fn a_cancel_marker_ends_the_alignment_and_late_barriers_start_none() {
     let script = [
@@ -187,7 +187,7 @@ fn a_cancel_marker_for_a_newer_checkpoint_ends_the_older_and_prevents_the_newer(
     assert_eq!(run(&mut machine, &[(5, from(A, 21))]), ["block A"]);
 }
 
-/// Proves F93.
+/// As F93, of a checkpoint that has its snapshot.
 #[test]
 fn a_late_barrier_only_frees_its_channel() {
     let script = [

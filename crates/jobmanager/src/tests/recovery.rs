@@ -11,7 +11,7 @@ use crate::*;
 
 const GRACE: Duration = Duration::from_secs(1);
 
-// Proves HND-066, F35.
+// Proves F35, and HND-066.
 #[tokio::test(start_paused = true)]
 async fn a_recreated_jobmanager_resumes_its_jobs_by_itself_where_they_were() {
     let world = World::new().await;
@@ -73,7 +73,8 @@ async fn an_ended_job_never_comes_back_and_its_result_stays() {
     );
 }
 
-// HND-069: what a dead owner would have deleted goes too, and not before uploads must have ended.
+// Proves F60 as to its files. HND-069: what a dead owner would have deleted goes too, and not
+// before uploads must have ended.
 #[tokio::test(start_paused = true)]
 async fn what_earlier_epochs_left_in_storage_is_swept() {
     let world = World::new().await;

@@ -54,7 +54,7 @@ fn a_pause_beside_several_checkpoints_is_refused_at_its_line() {
     );
 }
 
-// Proves F6.
+// Proves F6: nothing unaligned is built, so it is refused in every mode.
 #[test]
 fn unaligned_at_least_once_is_refused() {
     let shown = refused("checkpointing:\n  mode: at-least-once\n  unaligned.enabled: true\n");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-// Proves F59, and fence F5 by the order of the actions.
+// Proves F59. The order of the actions is that of fence F5.
 #[test]
 fn a_checkpoint_is_stored_then_on_the_chain_then_announced_once() {
     let mut script = Script::running(policy(10), 0);
@@ -32,7 +32,7 @@ fn a_checkpoint_is_stored_then_on_the_chain_then_announced_once() {
     assert_eq!(kept.checkpoint.operators.len(), 2);
 }
 
-// Proves F60: metadata without an entry on the chain is no checkpoint, and goes.
+// Metadata without an entry on the chain is no checkpoint, and goes (F60 without a crash).
 #[test]
 fn metadata_whose_entry_was_not_written_is_deleted_and_the_checkpoint_failed() {
     let mut script = Script::running(policy(10), 0);
@@ -70,7 +70,7 @@ fn a_repeated_acknowledgement_is_ignored_and_deletes_nothing() {
     assert_eq!(script.deleted(), []);
 }
 
-// Proves F62.
+// Proves F62, but for the level of its line.
 #[test]
 fn an_acknowledgement_of_another_attempt_is_discarded_and_the_checkpoint_goes_on() {
     let mut script = Script::running(policy(10), 0);

@@ -144,7 +144,7 @@ fn errors_of_tasks_that_are_being_cancelled_count_for_nothing() {
     assert_eq!(script.end(), Some(&JobEnd::Canceled));
 }
 
-// Proves F35.
+// Proves F35, as far as the job goes.
 #[test]
 fn a_new_jobmanager_goes_on_counting_attempts_and_starts_counting_failures_anew() {
     let mut config = JobConfig::new(fixed(1, 1));

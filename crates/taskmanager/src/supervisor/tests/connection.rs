@@ -149,7 +149,7 @@ fn tasks_of_a_lost_jobmanager_are_canceled_and_what_does_not_stop_is_killed() {
     assert!(bench.take().contains(&kill(1)));
 }
 
-// Proves F20 of a taskmanager, and the first half of HND-060.
+// Proves fence F20 of a taskmanager, and the first half of HND-060.
 #[test]
 fn after_a_long_pause_it_registers_again_before_anything_else() {
     let mut bench = Bench::running();
