@@ -25,7 +25,7 @@ mod two_phase;
 #[cfg(test)]
 mod tests;
 
-pub use activity::{Activity, ActivityReport};
+pub use activity::{Activity, ActivityReport, UploadReport};
 pub use channel::{Feedback, ReceiverEnd, ReleaseCredit, SenderEnd, channel};
 pub use counters::{TaskCounters, TaskCounts};
 pub use job_process::{JobProcess, JobProcessSettings, RemoteChannels, Uplink};

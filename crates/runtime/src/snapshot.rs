@@ -20,6 +20,7 @@ use millstream_types::{
     CheckpointId, Epoch, JobId, KeyGroupRange, MonoTime, OperatorUid, SubtaskId,
 };
 
+use crate::activity::Activity;
 use crate::failure;
 use crate::job_process::Uplink;
 
@@ -42,6 +43,8 @@ pub(crate) struct SnapshotTarget {
     pub(crate) range: KeyGroupRange,
     /// None where the job has no checkpoint directory.
     pub(crate) uploader: Option<SnapshotUploader>,
+    /// Where uploads that take long are seen.
+    pub(crate) activity: Activity,
     pub(crate) uplink: Arc<dyn Uplink>,
 }
 
@@ -144,6 +147,7 @@ async fn upload(
         .uploader
         .as_ref()
         .ok_or("the job has no checkpoint directory")?;
+    let _uploading = target.activity.upload(checkpoint, uploader.address());
     let mut snapshot = TaskSnapshot::default();
     for (uid, work) in parts {
         let mut state = OperatorSubtaskState::default();

@@ -55,6 +55,11 @@ impl SnapshotUploader {
         }
     }
 
+    /// Where the directory of the job lies, for people.
+    pub fn address(&self) -> String {
+        self.store.address()
+    }
+
     /// Both ends of an upload whose bytes are yet to be produced. `cancel` gives it up.
     pub fn begin(
         &self,

@@ -14,6 +14,9 @@ use super::reason::FailureReason;
 use crate::failure::{FailureInfo, FailureKind};
 use crate::moment::Moment;
 
+/// Subtasks that a message names at most.
+const NAMED_MAX: usize = 10;
+
 impl Coordinator {
     /// Gives up a pending checkpoint and deletes what it has.
     pub(super) fn abort(
@@ -135,11 +138,10 @@ impl Coordinator {
         by: Option<(SubtaskId, Attempt)>,
         actions: &mut Vec<Action>,
     ) {
-        let activity = |subtask: &SubtaskId| (*subtask, self.activities.get(subtask).cloned());
         let exceeded = self.failures.on_failure(CountedFailure {
             checkpoint,
             reason,
-            unacknowledged: unacknowledged.iter().map(activity).collect(),
+            unacknowledged: self.with_activity(unacknowledged),
         });
         let streak = exceeded
             .as_ref()
@@ -168,19 +170,11 @@ impl Coordinator {
             let id = failure
                 .checkpoint
                 .map_or("unknown".to_owned(), |id| id.to_string());
-            let mut text = format!("checkpoint {id}: {}", failure.reason);
-            for (index, (subtask, activity)) in failure.unacknowledged.iter().enumerate() {
-                text += if index == 0 {
-                    " Not acknowledged by "
-                } else {
-                    ", "
-                };
-                text += &self.topology.name_of(*subtask).to_string();
-                if let Some(activity) = activity {
-                    text += &format!(" ({activity})");
-                }
+            let text = format!("checkpoint {id}: {}", failure.reason);
+            match failure.unacknowledged.as_slice() {
+                [] => text,
+                late => format!("{text} Not acknowledged by {}", self.describe(late)),
             }
-            text
         });
         FailureInfo {
             kind: FailureKind::CheckpointTolerance,
@@ -193,6 +187,29 @@ impl Coordinator {
                  checkpointing.tolerable-failed-checkpoints is {}",
                 self.policy.tolerable_failed
             )),
+        }
+    }
+
+    /// Subtasks, each with what it was last seen doing.
+    pub(super) fn with_activity(&self, subtasks: &[SubtaskId]) -> Vec<(SubtaskId, Option<String>)> {
+        let activity = |subtask: &SubtaskId| (*subtask, self.activities.get(subtask).cloned());
+        subtasks.iter().map(activity).collect()
+    }
+
+    /// The first of these in words, and how many more there are.
+    pub(super) fn describe(&self, subtasks: &[(SubtaskId, Option<String>)]) -> String {
+        let name = |(subtask, activity): &(SubtaskId, Option<String>)| {
+            let name = self.topology.name_of(*subtask);
+            match activity {
+                Some(activity) => format!("{name} ({activity})"),
+                None => name.to_string(),
+            }
+        };
+        let named: Vec<_> = subtasks.iter().take(NAMED_MAX).map(name).collect();
+        let text = named.join(", ");
+        match subtasks.len() - named.len() {
+            0 => text,
+            more => format!("{text} and {more} more"),
         }
     }
 

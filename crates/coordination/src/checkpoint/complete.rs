@@ -202,20 +202,37 @@ impl Coordinator {
 
     pub(super) fn expire(&mut self, at: Moment, actions: &mut Vec<Action>) {
         let due = |pending: &Pending| pending.expires_at <= at.now && !pending.is_overdue();
-        let due: Vec<CheckpointId> = self
+        let due: Vec<(CheckpointId, String)> = self
             .pending
             .iter()
             .filter(|(_, pending)| due(pending))
-            .map(|(id, _)| *id)
+            .map(|(id, pending)| (*id, self.missing(pending)))
             .collect();
-        for id in due {
+        for (id, missing) in due {
             let job = self.job;
             actions.push(Action::Log(Notice::Expired {
                 checkpoint: id,
                 job,
             }));
-            let text = format!("not complete after {:?}", self.policy.timeout);
+            let text = format!("not complete after {:?}: {missing}", self.policy.timeout);
             self.expire_one(at, id, text, actions);
+        }
+    }
+
+    /// What an open checkpoint waits for.
+    fn missing(&self, pending: &Pending) -> String {
+        match &pending.phase {
+            Phase::Collecting => {
+                let late: Vec<_> = pending.awaiting.iter().copied().collect();
+                format!(
+                    "not acknowledged by {}",
+                    self.describe(&self.with_activity(&late))
+                )
+            }
+            Phase::Storing { .. } => "storage has not taken its metadata".to_owned(),
+            Phase::Appending { .. } => {
+                "storage has not taken its entry on the claim chain".to_owned()
+            }
         }
     }
 

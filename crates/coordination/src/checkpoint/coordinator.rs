@@ -204,11 +204,15 @@ impl Coordinator {
                     task.is_at_end_of_data = true;
                 }
             }
-            Event::Activity { subtask, activity } => {
-                if self.topology.contains(subtask) {
+            Event::Activity { subtask, activity } => match activity {
+                Some(activity) if self.topology.contains(subtask) => {
                     self.activities.insert(subtask, activity);
                 }
-            }
+                Some(_) => {}
+                None => {
+                    self.activities.remove(&subtask);
+                }
+            },
             Event::Request(id) => self.enqueue(at, Request::by_user(id), actions),
             Event::IdsReserved(ids) => self.on_ids_reserved(ids),
             Event::IdsNotReserved { message } => self.on_ids_not_reserved(at, message, actions),

@@ -120,8 +120,8 @@ pub enum Event {
     Activity {
         /// Which subtask.
         subtask: SubtaskId,
-        /// What.
-        activity: String,
+        /// What; none for nothing that lasts.
+        activity: Option<String>,
     },
     /// A user wants a checkpoint.
     Request(RequestId),

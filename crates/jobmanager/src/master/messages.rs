@@ -112,15 +112,12 @@ impl Master {
             if !is_current {
                 continue;
             }
-            if let Some(activity) = activity {
-                let (subtask, activity) = (task.subtask, activity.clone());
-                self.work
-                    .push_back(Work::Checkpoint(checkpoint::Event::Activity {
-                        subtask,
-                        activity,
-                    }));
-            }
             let record = self.record.tasks.entry(task.subtask).or_default();
+            if activity.is_some() || record.activity.is_some() {
+                let (subtask, activity) = (task.subtask, activity.clone());
+                let event = checkpoint::Event::Activity { subtask, activity };
+                self.work.push_back(Work::Checkpoint(event));
+            }
             record.activity.clone_from(activity);
             // The word to stop was lost with a connection.
             let is_stopping = execution.is_some_and(|e| e.state == ExecutionState::Canceling);

@@ -100,6 +100,7 @@ impl JobProcess {
         let policy = &self.config.checkpoints;
         let inline_bytes = usize::try_from(policy.inline_threshold_bytes).unwrap_or(usize::MAX);
         let store = self.store.clone();
+        let activity = Activity::new(self.env.clock().clone());
         let target = SnapshotTarget {
             env: self.env.component(&name),
             job: self.job,
@@ -113,11 +114,12 @@ impl JobProcess {
             uploader: store
                 .clone()
                 .map(|store| SnapshotUploader::new(store, inline_bytes)),
+            activity: activity.clone(),
             uplink: Arc::clone(&self.uplink),
         };
         let (job, epoch, uplink) = (self.job, self.epoch, Arc::clone(&self.uplink));
         TaskSetup {
-            activity: Activity::new(self.env.clock().clone()),
+            activity,
             counters: Arc::new(TaskCounters::new()),
             mailbox: Mailbox::new(signal.clone()),
             stop: StopSignal::new(),

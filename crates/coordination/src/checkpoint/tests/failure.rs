@@ -57,7 +57,7 @@ fn the_sixth_expiry_in_a_row_fails_the_job_1560_seconds_after_the_first_trigger(
     let mut script = Script::running(tolerating(5, 300), 0);
     let activity = Event::Activity {
         subtask: SINK,
-        activity: "in one user call for 57 s".into(),
+        activity: Some("in one user call for 57 s".into()),
     };
     script.at(0, activity);
     for id in 1..=6 {
@@ -89,6 +89,34 @@ fn the_sixth_expiry_in_a_row_fails_the_job_1560_seconds_after_the_first_trigger(
     );
     let row = &script.record(6).subtasks[&SINK];
     assert_eq!(row.activity.as_deref(), Some("in one user call for 57 s"));
+}
+
+// What an expired checkpoint waited for is its cause, and nothing that is over by then.
+#[test]
+fn an_expired_checkpoint_says_what_it_waited_for() {
+    let mut script = Script::running(tolerating(5, 100), 0);
+    let doing = |activity: Option<&str>| Event::Activity {
+        subtask: SINK,
+        activity: activity.map(str::to_owned),
+    };
+    let message = |script: &Script, id| script.record(id).failure.as_ref().unwrap().message.clone();
+    script.run_until(0);
+    script.ack(1_000, SOURCE, 1);
+    script.at(2_000, doing(Some("uploading to s3://b")));
+    script.run_until(61_000);
+    assert_eq!(
+        message(&script, 1),
+        "not complete after 60s: not acknowledged by sink (1/1) (uploading to s3://b)"
+    );
+
+    script.at(62_000, doing(None));
+    script.run_until(100_000);
+    script.ack(101_000, SOURCE, 2);
+    script.run_until(161_000);
+    assert_eq!(
+        message(&script, 2),
+        "not complete after 60s: not acknowledged by sink (1/1)"
+    );
 }
 
 // Proves F77.
