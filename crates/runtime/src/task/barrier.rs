@@ -19,7 +19,7 @@ use crate::snapshot::TakenSnapshot;
 
 impl Task {
     /// Steps the alignment; what it wants is done when the chain is empty, but for channels, which
-    /// are blocked and unblocked at once.
+    /// are blocked at once.
     pub(super) fn align(&mut self, now: MonoTime, event: AlignEvent) {
         let mut actions = Vec::new();
         self.alignment.step(now, event, &mut actions);
