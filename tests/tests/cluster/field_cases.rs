@@ -126,7 +126,8 @@ fn checkpoints_go_on_when_subtasks_have_nothing_to_read() {
     assert_eq!(counted, ["ash,2", "oak,1", "tick,120"]);
 }
 
-// HND-057: a bounded job ends with a checkpoint of its own, however long the interval is.
+// Proves F119, but for its ten seconds. HND-057: a bounded job ends with a checkpoint of its own,
+// however long the interval is.
 #[test]
 fn the_last_rows_of_a_bounded_job_are_committed_also_after_a_kill_at_its_end() {
     for point in ["", "upload:kill:1", "commit:kill:1"] {
