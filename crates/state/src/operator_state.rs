@@ -156,7 +156,7 @@ mod tests {
         new.into_iter().map(list).collect()
     }
 
-    // Proves F138.
+    // Proves F138 of this function; a restore deals out whole handles so far.
     #[test]
     fn ten_elements_over_four_subtasks_go_by_mode() {
         let old = |mode| {
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(broadcast, [a.clone(), b.clone(), a, b]);
     }
 
-    // Proves F139.
+    // Proves F139 of this function.
     #[test]
     fn with_the_same_parallelism_every_subtask_gets_its_own_list_back() {
         let old = vec![

@@ -35,7 +35,7 @@ fn run(valve: &mut WatermarkValve, events: &[ValveEvent]) -> Vec<ValveAction> {
     actions
 }
 
-/// Proves F103, F104.
+/// Proves F103, F104; nothing shows who holds the watermark so far.
 #[test]
 fn a_channel_without_a_watermark_holds_all_until_it_is_idle() {
     let mut valve = WatermarkValve::new(2);
