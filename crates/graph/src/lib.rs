@@ -22,4 +22,4 @@ pub use operator::{
     SinkFormat,
 };
 pub use plan::{ChannelId, EdgeId, Plan, Region, Vertex, VertexEdge};
-pub use validate::{GraphError, GraphFault, dead_letter_schema};
+pub use validate::{GraphError, GraphFault, OPERATORS_MAX, SUBTASKS_MAX, dead_letter_schema};

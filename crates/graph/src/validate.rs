@@ -9,8 +9,10 @@ use millstream_types::{MaxParallelismError, OperatorUid};
 use crate::graph::{Edge, JobGraph, OperatorId, OutputPort, Partitioning};
 use crate::operator::OperatorKind;
 
-const OPERATORS_MAX: usize = 1_000;
-const SUBTASKS_MAX: u64 = 10_000;
+/// Operators of a job at most.
+pub const OPERATORS_MAX: usize = 1_000;
+/// Subtasks of a job at most, and edges.
+pub const SUBTASKS_MAX: u64 = 10_000;
 const NAME_BYTES_MAX: usize = 1_024;
 
 /// A graph that is refused, with every fault found.
@@ -54,6 +56,14 @@ pub enum GraphFault {
         bytes: usize,
         /// The limit.
         limit: usize,
+    },
+    /// A name that would steer a terminal, or end a line.
+    #[error("{what} is {name:?}, which has a control character: leave it out")]
+    NameNotShown {
+        /// Whose name.
+        what: String,
+        /// The name.
+        name: String,
     },
     /// Two operators with one identity.
     #[error("uid {uid} is used by {first:?} and {second:?}: every uid must be unique in a job")]
@@ -254,6 +264,9 @@ impl JobGraph {
             if name.len() > NAME_BYTES_MAX {
                 let (bytes, limit) = (name.len(), NAME_BYTES_MAX);
                 faults.push(GraphFault::NameTooLong { what, bytes, limit });
+            } else if name.contains(char::is_control) {
+                let name = name.clone();
+                faults.push(GraphFault::NameNotShown { what, name });
             }
         }
     }

@@ -117,3 +117,10 @@ fn limits_are_named_with_what_was_found() {
         "{message}"
     );
 }
+
+#[test]
+fn a_name_that_would_steer_a_terminal_is_refused() {
+    let message = check(|graph| graph.name = "job\u{1b}[2J\n".to_owned());
+    let expected = "the job's name is \"job\\u{1b}[2J\\n\", which has a control character";
+    assert!(message.contains(expected), "{message}");
+}

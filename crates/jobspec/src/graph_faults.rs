@@ -44,6 +44,7 @@ fn uid_of(fault: &GraphFault) -> Option<&str> {
         GraphFault::Empty
         | GraphFault::TooMany { .. }
         | GraphFault::NameTooLong { .. }
+        | GraphFault::NameNotShown { .. }
         | GraphFault::DanglingEdge { .. } => None,
     }
 }

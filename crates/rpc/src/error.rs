@@ -15,6 +15,18 @@ pub enum DecodeError {
         /// What is allowed.
         limit: u64,
     },
+    /// More of something than is read.
+    #[error("{what} has {found} {of}, above the limit of {limit}")]
+    TooMany {
+        /// What was to be read.
+        what: &'static str,
+        /// "operators", "edges".
+        of: &'static str,
+        /// How many there are.
+        found: u64,
+        /// How many are allowed.
+        limit: u64,
+    },
     /// Not a message of this kind.
     #[error("these bytes are no {message} message")]
     Malformed {
@@ -52,7 +64,7 @@ impl DecodeError {
     /// What to do about it.
     pub fn remedy(&self) -> &'static str {
         match self {
-            Self::TooLarge { .. } => "make it smaller, or split the job",
+            Self::TooLarge { .. } | Self::TooMany { .. } => "make it smaller, or split the job",
             Self::Malformed { .. } | Self::Missing { .. } | Self::Invalid { .. } => {
                 "run the same version of Millstream on both sides, or correct the client"
             }

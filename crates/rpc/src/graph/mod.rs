@@ -7,18 +7,29 @@ mod sources;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use millstream_graph::{
-    Edge, JobGraph, OperatorId, OperatorNode, OutputPort, Partitioning, Setting,
+    Edge, JobGraph, OPERATORS_MAX, OperatorId, OperatorNode, OutputPort, Partitioning,
+    SUBTASKS_MAX, Setting,
 };
 use millstream_types::{MaxParallelism, OperatorUid};
 use prost::Message;
+use prost::encoding::{DecodeContext, decode_key, skip_field};
 
 use crate::error::{DecodeError, EncodeError, invalid, missing, unknown};
 use crate::pb;
 
 /// The largest job graph, encoded.
 pub const GRAPH_BYTES_MAX: usize = 4 << 20;
+
+/// What JobGraph repeats, by its tag, and how many of it are read.
+const REPEATED: [(u32, &str, u64); 3] = [
+    (2, "operators", OPERATORS_MAX as u64),
+    (3, "edges", SUBTASKS_MAX),
+    (4, "settings", 1_000),
+];
 
 /// The graph's bytes; the same graph always has the same.
 pub fn encode_graph(graph: &JobGraph) -> Result<Bytes, EncodeError> {
@@ -43,11 +54,36 @@ pub fn decode_graph(bytes: &[u8]) -> Result<JobGraph, DecodeError> {
             limit: GRAPH_BYTES_MAX as u64,
         });
     }
-    let message = pb::JobGraph::decode(bytes).map_err(|source| DecodeError::Malformed {
+    let malformed = |source| DecodeError::Malformed {
         message: "JobGraph",
         source,
-    })?;
-    graph_from_wire(message)
+    };
+    let counts = count_fields(bytes).map_err(malformed)?;
+    for (tag, of, limit) in REPEATED {
+        let found = counts.get(&tag).copied().unwrap_or(0);
+        if found > limit {
+            let what = "the job graph";
+            return Err(DecodeError::TooMany {
+                what,
+                of,
+                found,
+                limit,
+            });
+        }
+    }
+    graph_from_wire(pb::JobGraph::decode(bytes).map_err(malformed)?)
+}
+
+/// How often each field of a message occurs. Asked before memory is taken: an operator of two
+/// bytes becomes one of some hundred.
+fn count_fields(mut bytes: &[u8]) -> Result<BTreeMap<u32, u64>, prost::DecodeError> {
+    let mut counts = BTreeMap::new();
+    while !bytes.is_empty() {
+        let (tag, wire_type) = decode_key(&mut bytes)?;
+        skip_field(wire_type, tag, &mut bytes, DecodeContext::default())?;
+        *counts.entry(tag).or_default() += 1;
+    }
+    Ok(counts)
 }
 
 pub(crate) fn graph_to_wire(graph: &JobGraph) -> Result<pb::JobGraph, EncodeError> {

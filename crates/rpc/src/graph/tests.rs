@@ -261,6 +261,22 @@ fn a_graph_above_four_mebibytes_is_refused_with_both_sizes() {
     );
 }
 
+// A million operators are two megabytes, and would be a gigabyte.
+#[test]
+fn a_million_operators_are_counted_before_they_are_read() {
+    let refused = |bytes: [u8; 2]| {
+        decode_graph(&bytes.repeat(1_000_000))
+            .unwrap_err()
+            .to_string()
+    };
+    let operators = "the job graph has 1000000 operators, above the limit of 1000";
+    assert_eq!(refused([0x12, 0]), operators);
+    let edges = "the job graph has 1000000 edges, above the limit of 10000";
+    assert_eq!(refused([0x1a, 0]), edges);
+    let settings = "the job graph has 1000000 settings, above the limit of 1000";
+    assert_eq!(refused([0x22, 0]), settings);
+}
+
 #[test]
 fn a_type_that_processes_cannot_exchange_is_refused_by_its_column() {
     let mut graph = graph();
