@@ -217,7 +217,12 @@ pub(crate) fn in_words(error: &(dyn Error + 'static)) -> String {
     let mut texts: Vec<String> = Vec::new();
     let mut next = Some(error);
     while let Some(error) = next {
-        let text = error.to_string();
+        next = error.source();
+        let is_wrapper = next.is_some_and(|inner| inner.to_string() == error.to_string());
+        if is_wrapper {
+            continue;
+        }
+        let text = words_of(error);
         let says_nothing = [
             "transport error",
             "client error (Connect)",
@@ -227,11 +232,25 @@ pub(crate) fn in_words(error: &(dyn Error + 'static)) -> String {
         if is_new && !says_nothing.contains(&text.as_str()) {
             texts.push(text);
         }
-        next = error.source();
     }
     match texts.is_empty() {
         true => "the connection was closed".to_owned(),
         false => texts.join(": "),
+    }
+}
+
+/// What this error itself says. A status prints its source as the compiler does; that comes next
+/// anyway.
+fn words_of(error: &(dyn Error + 'static)) -> String {
+    if let Some(status) = error.downcast_ref::<Status>() {
+        return status.message().to_owned();
+    }
+    let wrapped = error
+        .downcast_ref::<io::Error>()
+        .and_then(io::Error::get_ref);
+    match wrapped {
+        Some(wrapped) => words_of(wrapped),
+        None => error.to_string(),
     }
 }
 

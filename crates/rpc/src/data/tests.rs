@@ -74,3 +74,21 @@ fn a_token_of_another_length_is_refused_without_being_shown() {
     let error = convert::from_wire(pb::DataMessage { message }).unwrap_err();
     assert_eq!(error.to_string(), "Hello.token has 6 bytes, not 16");
 }
+
+#[test]
+fn a_broken_stream_is_told_in_words_and_not_as_the_compiler_prints_it() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct Wrapper(#[source] tonic::Status);
+
+    let status = || {
+        let broken = std::io::Error::other("stream closed because of a broken pipe");
+        tonic::Status::from_error(Box::new(broken))
+    };
+    for told in [
+        crate::connect::in_words(&std::io::Error::other(status())),
+        crate::connect::in_words(&Wrapper(status())),
+    ] {
+        assert_eq!(told, "stream closed because of a broken pipe");
+    }
+}
