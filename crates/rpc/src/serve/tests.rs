@@ -1,3 +1,5 @@
+mod hostile;
+
 use std::time::Duration;
 
 use millstream_coordination::protocol::{FromTaskmanager, ToTaskmanager};
