@@ -4,6 +4,7 @@ use std::io::Write;
 
 use millstream_coordination::job::JobStatus;
 use millstream_rpc::jobs::{JobEndInfo, JobEvent, JobFailure};
+use millstream_telemetry::plain;
 
 use crate::error::CliError;
 
@@ -26,7 +27,7 @@ pub(crate) fn print(event: &JobEvent, out: &mut (dyn Write + Send)) -> Result<()
         JobEvent::Status {
             status, failure, ..
         } => match failure {
-            Some(failure) => eprintln!("job is {status}: {failure}"),
+            Some(failure) => eprintln!("job is {status}: {}", plain(failure)),
             None => eprintln!("job is {status}"),
         },
         JobEvent::Ended(_) => {}
@@ -46,7 +47,7 @@ pub(crate) fn result(end: &JobEndInfo) -> Result<(), CliError> {
             details: Vec::new(),
         });
     }
-    let mut details = vec![format!("caused by: {}", end.headline)];
+    let mut details = vec![format!("caused by: {}", plain(&end.headline))];
     details.extend(end.failure.iter().flat_map(failure_lines));
     Err(CliError::Failed {
         what: "Job execution failed.".to_owned(),
@@ -54,7 +55,7 @@ pub(crate) fn result(end: &JobEndInfo) -> Result<(), CliError> {
     })
 }
 
-/// The chain of causes as A4-2 has it, then the remedy.
+/// The chain of causes as A4-2 has it, then the remedy. What a user's data put into it stays a line.
 pub(crate) fn failure_lines(failure: &JobFailure) -> Vec<String> {
     let place = match (&failure.task, &failure.operator) {
         (Some(task), Some(operator)) => format!(" (task {task}, operator {operator})"),
@@ -74,5 +75,5 @@ pub(crate) fn failure_lines(failure: &JobFailure) -> Vec<String> {
             .iter()
             .map(|remedy| format!("help: {remedy}")),
     );
-    lines
+    lines.iter().map(|line| plain(line)).collect()
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use millstream_env::{Env, Signals};
 use millstream_rpc::jobs::{CheckpointInfo, JobClient, JobEvent, JobInfo, JobSummary};
 use millstream_rpc::{CallError, ConnectError, connect};
+use millstream_telemetry::plain;
 use millstream_types::{JobId, WallTime};
 
 use crate::args::{ClusterArgs, JobArgs, ListArgs, RunArgs};
@@ -164,7 +165,8 @@ pub(crate) async fn list(
     let mut text = String::new();
     for job in jobs.iter().filter(wanted) {
         let at = time(job.started_at);
-        let _ = writeln!(text, "{at} : {} : {} ({})", job.id, job.name, job.status);
+        let name = plain(&job.name);
+        let _ = writeln!(text, "{at} : {} : {name} ({})", job.id, job.status);
     }
     if text.is_empty() {
         eprintln!("no {}jobs", if args.all { "" } else { "running " });
@@ -210,7 +212,8 @@ pub(crate) async fn status(
 
 fn describe(job: &JobInfo) -> String {
     let summary = &job.summary;
-    let mut text = format!("{} {} ({})\n", summary.id, summary.name, summary.status);
+    let name = plain(&summary.name);
+    let mut text = format!("{} {name} ({})\n", summary.id, summary.status);
     let _ = writeln!(
         text,
         "since {}, restarts {}",
@@ -232,7 +235,7 @@ fn describe(job: &JobInfo) -> String {
         let _ = writeln!(
             text,
             "  {}: {}, {} rows in, {} out",
-            vertex.name,
+            plain(&vertex.name),
             states.join(", "),
             sum(|subtask| subtask.records_in),
             sum(|subtask| subtask.records_out)
@@ -249,7 +252,7 @@ fn describe(job: &JobInfo) -> String {
         }
     }
     if let Some(end) = &job.end {
-        let _ = writeln!(text, "ended: {}", end.headline);
+        let _ = writeln!(text, "ended: {}", plain(&end.headline));
     }
     text
 }

@@ -14,7 +14,7 @@ mod passed;
 mod ring;
 mod setup;
 
-pub use line::{Line, LogFormat, rfc3339};
+pub use line::{Line, LogFormat, plain, rfc3339};
 pub use passed::pass_on;
 pub use ring::{LogRing, Page};
 pub use setup::{LogConfig, LogError, LogHandle, init, init_child, subscriber};

@@ -151,7 +151,7 @@ fn quoted(value: &str) -> String {
 }
 
 /// The text with everything escaped that could end the line or steer a terminal.
-pub(crate) fn plain(value: &str) -> String {
+pub fn plain(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     value.chars().for_each(|c| push_plain(&mut text, c));
     text
