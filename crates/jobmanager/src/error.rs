@@ -169,11 +169,10 @@ impl SubmitError {
             | Self::SinkWithoutCheckpoints { .. }
             | Self::ClientId { .. }
             | Self::ClientIdTaken { .. } => true,
-            Self::Open(_)
-            | Self::Chain(_)
-            | Self::JobStore { .. }
-            | Self::TimedOut { .. }
-            | Self::ShuttingDown => false,
+            Self::Open(error) => !error.is_transient(),
+            Self::Chain(_) | Self::JobStore { .. } | Self::TimedOut { .. } | Self::ShuttingDown => {
+                false
+            }
         }
     }
 }

@@ -138,6 +138,20 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// Whether trying again may help, without anybody changing anything.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Probe {
+                source: ProbeError::NotServed(error),
+                ..
+            } => error.is_transient(),
+            Self::Probe { .. }
+            | Self::Location { .. }
+            | Self::PartSize { .. }
+            | Self::Options { .. } => false,
+        }
+    }
+
     /// What an operator can do about it.
     pub fn remedy(&self) -> String {
         match self {

@@ -67,10 +67,13 @@ pub(super) fn answer(path: &FsPath, error: FsError) -> Error {
             path,
             source: Box::new(error),
         },
-        ErrorKind::PermissionDenied => Error::PermissionDenied {
-            path,
-            source: Box::new(error),
-        },
+        // None of these changes by itself.
+        ErrorKind::PermissionDenied | ErrorKind::NotADirectory | ErrorKind::ReadOnlyFilesystem => {
+            Error::PermissionDenied {
+                path,
+                source: Box::new(error),
+            }
+        }
         _ => Error::Generic {
             store: STORE,
             source: Box::new(error),
