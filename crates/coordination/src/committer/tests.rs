@@ -119,7 +119,7 @@ fn a_lost_notice_is_made_up_for_by_the_next() {
     assert_eq!(script.at(4, completed(7)), [""; 0], "late");
 }
 
-// Proves F157, and fence F13 by the order.
+// Proves F157. The order is that of fence F13.
 #[test]
 fn after_a_restore_the_promised_commit_comes_before_the_writer() {
     let promises = Promises::from([(CheckpointId(3), vec![committable("a"), committable("b")])]);

@@ -250,3 +250,33 @@ async fn a_running_job_is_cancelled_within_a_second() {
     );
     assert!(env.clock().monotonic().saturating_since(before) < Duration::from_secs(1));
 }
+
+// Proves F101: a reader that waits for its next row does not keep the barrier waiting. The middle
+// one of five counts, since other tests keep the machine busy.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_barrier_of_a_source_without_data_passes_within_100_milliseconds() {
+    let (env, dir) = (Env::real("test"), tempfile::tempdir().unwrap());
+    let settings = checkpointing(dir.path(), "hashmap");
+    let a_row_an_hour = Some(1.0 / 3_600.0);
+    let sink = OperatorKind::Blackhole;
+    let graph = keyed(1_000, a_row_an_hour, Emit::Each, sink, &as_pairs(&settings));
+    let mut script = Script::start(&env, dir.path(), &graph, 1, None).await;
+    let mut took = Vec::new();
+    for id in 1..=5 {
+        env.clock().sleep(Duration::from_millis(100)).await;
+        let before = env.clock().monotonic();
+        script.checkpoint(id).await;
+        took.push(env.clock().monotonic().saturating_since(before));
+        script.complete(id);
+    }
+    let read: Vec<u64> = script
+        .metrics_in_and_out()
+        .iter()
+        .map(|(read, _)| *read)
+        .collect();
+    assert!(read.iter().all(|read| *read <= 1), "{read:?}");
+    took.sort();
+    assert!(took[2] < Duration::from_millis(100), "{took:?}");
+    script.cancel();
+    script.end().await;
+}
