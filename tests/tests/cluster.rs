@@ -14,6 +14,8 @@ mod endings;
 mod field_cases;
 #[path = "cluster/fixture.rs"]
 mod fixture;
+#[path = "cluster/hostile.rs"]
+mod hostile;
 #[path = "cluster/kills.rs"]
 mod kills;
 #[path = "cluster/leaving.rs"]
@@ -24,8 +26,14 @@ mod ledger;
 mod logs;
 #[path = "local/process.rs"]
 mod process;
+#[path = "cluster/python.rs"]
+mod python;
 #[path = "cluster/rows.rs"]
 mod rows;
+#[path = "cluster/s3.rs"]
+mod s3;
+#[path = "cluster/seaweed.rs"]
+mod seaweed;
 #[path = "cluster/semantics.rs"]
 mod semantics;
 #[path = "cluster/settings.rs"]

@@ -12,7 +12,7 @@ const QUICK: Ledger = Ledger {
 };
 
 /// Ends the job, then the oracle that watched it, and demands that both are content.
-fn end_well(
+pub fn end_well(
     cluster: &Cluster,
     ledger: &Ledger,
     job: &std::path::Path,
