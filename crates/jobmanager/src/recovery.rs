@@ -40,7 +40,13 @@ enum ResumeError {
     #[error(transparent)]
     Graph(#[from] GraphCodecError),
     #[error("the job is not accepted any more")]
-    Refused(#[from] SubmitError),
+    Refused(#[source] Box<SubmitError>),
+}
+
+impl From<SubmitError> for ResumeError {
+    fn from(error: SubmitError) -> Self {
+        Self::Refused(Box::new(error))
+    }
 }
 
 impl ResumeError {
