@@ -10,6 +10,8 @@
 mod damage;
 #[path = "cluster/endings.rs"]
 mod endings;
+#[path = "cluster/exactly_once.rs"]
+mod exactly_once;
 #[path = "cluster/field_cases.rs"]
 mod field_cases;
 #[path = "cluster/fixture.rs"]

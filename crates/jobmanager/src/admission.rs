@@ -72,7 +72,8 @@ pub fn plan_job(
     check_operators(graph, &config, &mut warnings)?;
     let (checkpoints, raised) = checkpoint_policy(&config).checked()?;
     warnings.extend(raised.map(|raised| raised.to_string()));
-    let strategy = strategy(config.restart.clone(), is_checkpointing);
+    let of_cluster = RestartPolicy::new(&Resolved::for_job(cluster, []))?;
+    let strategy = strategy(config.restart.clone().or(of_cluster, is_checkpointing));
     if is_checkpointing {
         let is_default = resolved
             .row(TOLERABLE)
@@ -162,9 +163,9 @@ fn checkpoint_policy(config: &JobConfig) -> CheckpointPolicy {
     }
 }
 
-fn strategy(policy: RestartPolicy, is_checkpointing: bool) -> RestartStrategyConfig {
-    match policy.or(RestartPolicy::Fallback, is_checkpointing) {
-        // `or` leaves no fallback.
+fn strategy(effective: RestartPolicy) -> RestartStrategyConfig {
+    match effective {
+        // `RestartPolicy::or` leaves no fallback.
         RestartPolicy::None | RestartPolicy::Fallback => RestartStrategyConfig::None,
         RestartPolicy::FixedDelay(fixed) => RestartStrategyConfig::FixedDelay(FixedDelay {
             attempts: fixed.attempts.unwrap_or(u32::MAX),

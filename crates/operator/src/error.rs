@@ -87,11 +87,7 @@ impl fmt::Display for OperatorError {
         if self.kind == ErrorKind::DataLoss {
             f.write_str("DATA_LOSS: ")?;
         }
-        f.write_str(&self.what)?;
-        match &self.remedy {
-            Some(remedy) => write!(f, " ({remedy})"),
-            None => Ok(()),
-        }
+        f.write_str(&self.what)
     }
 }
 

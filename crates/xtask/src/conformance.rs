@@ -118,6 +118,8 @@ struct Claim {
 
 struct Reader {
     proves: Regex,
+    /// Fences have numbers of their own.
+    fence: Regex,
     range: Regex,
     function: Regex,
 }
@@ -125,7 +127,8 @@ struct Reader {
 impl Reader {
     fn new() -> Result<Self, Failure> {
         Ok(Self {
-            proves: compile(r"\bProves:? (F\d.*)$")?,
+            proves: compile(r"\bProves:? ((?:F|HND-)\d.*)$")?,
+            fence: compile(r"\bfences? F\d+(?:(?:,| and) F\d+)*")?,
             range: compile(r"\bF(\d+)(?:\s*(?:-|–|to)\s*F?(\d+))?\b")?,
             function: compile(r"\bfn (\w+)")?,
         })
@@ -145,13 +148,14 @@ impl Reader {
                 sentence.push_str(&below.comment);
             }
             let sentence = sentence.split('.').next().unwrap_or_default();
+            let sentence = self.fence.replace_all(sentence, "");
             let test = source.lines[index..]
                 .iter()
                 .take(LINES_TO_TEST_MAX)
                 .find_map(|line| Some(self.function.captures(&line.code)?[1].to_owned()));
             Some(Claim {
                 line: index + 1,
-                items: self.numbers(sentence),
+                items: self.numbers(&sentence),
                 test,
             })
         });
@@ -203,6 +207,17 @@ async fn completes() {}
         let expected = [
             (vec![20, 21], Some("waits_for_the_pause".to_owned())),
             (vec![59, 60, 61, 70], Some("completes".to_owned())),
+        ];
+        assert_eq!(claims(text), expected);
+    }
+
+    #[test]
+    fn fences_and_field_cases_are_no_items() {
+        let text = "// Proves F59, and fences F5 and F6.\n#[test]\nfn a() {}\n\
+                    // Proves HND-066, F35.\n#[test]\nfn b() {}\n";
+        let expected = [
+            (vec![59], Some("a".to_owned())),
+            (vec![35], Some("b".to_owned())),
         ];
         assert_eq!(claims(text), expected);
     }

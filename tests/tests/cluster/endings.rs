@@ -5,10 +5,11 @@ use std::time::Duration;
 use crate::fixture::{Cluster, Ledger};
 use crate::process::{root, text};
 
-// Proves F8, but not that the command returns before the job runs, and F11.
+// Proves F8 and F11.
 #[test]
 fn a_detached_run_prints_an_id_that_the_other_verbs_know() {
-    let cluster = Cluster::start(1, 2);
+    // Nowhere to run yet: the command does not wait for that.
+    let mut cluster = Cluster::start(0, 0);
     let ledger = Ledger {
         keys: 10,
         rows: 1_000_000,
@@ -25,6 +26,9 @@ fn a_detached_run_prints_an_id_that_the_other_verbs_know() {
         id,
         "submitting is idempotent by client id"
     );
+    let list = text(&cluster.cli(&["list"]).stdout);
+    assert!(list.contains(&id) && !list.contains("RUNNING"), "{list}");
+    cluster.start_taskmanager(1, 2, "");
     cluster.until_job(&id, "RUNNING");
     let list = text(&cluster.cli(&["list"]).stdout);
     assert!(
@@ -148,4 +152,32 @@ fn mistakes_are_told_in_words_and_by_exit_code() {
         stderr.contains("cannot reach localhost:1") && stderr.contains("help:"),
         "{stderr}"
     );
+}
+
+// Proves F17.
+#[test]
+fn a_job_with_checkpoints_and_nothing_else_configured_says_how_it_will_restart() {
+    let cluster = Cluster::start(0, 0);
+    let (job, _) = Ledger {
+        keys: 10,
+        rows: 1_000,
+        rate: 1_000,
+    }
+    .write(cluster.dir());
+    let yaml = std::fs::read_to_string(&job).unwrap();
+    let lines = yaml
+        .lines()
+        .filter(|line| !line.starts_with("restart-strategy"));
+    std::fs::write(&job, lines.collect::<Vec<_>>().join("\n")).unwrap();
+    let id = cluster.submit(&job, "first");
+    let log = cluster.log("jobmanager");
+    let said = log
+        .lines()
+        .find(|line| line.contains("Using restart back off time strategy"));
+    let said = said.expect("the strategy is logged");
+    assert!(
+        said.contains("ExponentialDelayRestartBackoffTimeStrategy("),
+        "{said}"
+    );
+    assert!(said.contains(&id), "{said}");
 }

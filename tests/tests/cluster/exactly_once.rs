@@ -5,9 +5,9 @@
 //! once with its checkpoints on S3:
 //!
 //! ```sh
-//! MILLSTREAM_TEST_STORMS=10 cargo nextest run --cargo-profile ci --workspace \
+//! TEST_STORMS=10 cargo nextest run --cargo-profile ci --workspace \
 //!     -E 'test(a_storm_of_kills)' --no-capture
-//! MILLSTREAM_TEST_STORMS=1 MILLSTREAM_TEST_STORAGE=s3 cargo nextest run …
+//! TEST_STORMS=1 TEST_STORAGE=s3 cargo nextest run …
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -243,7 +243,7 @@ fn storm(size: &Size, seed: u64, server: Option<&Seaweed>) {
 // HND-066: a jobmanager that is started again on its storage brings the job back by itself.
 #[test]
 fn a_storm_of_kills_loses_and_doubles_nothing() {
-    let variable = |name: &str| std::env::var(format!("MILLSTREAM_TEST_{name}")).ok();
+    let variable = |name: &str| std::env::var(format!("TEST_{name}")).ok();
     let is_on_s3 = variable("STORAGE").is_some_and(|storage| storage == "s3");
     let server = is_on_s3.then(Seaweed::start);
     match variable("STORMS") {

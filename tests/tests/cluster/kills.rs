@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::fixture::{Cluster, Ledger, kill_process};
+use crate::fixture::{Cluster, Ledger};
 use crate::process::text;
 
 const QUICK: Ledger = Ledger {
@@ -30,62 +30,6 @@ pub fn end_well(
     let verdict = watch.join().unwrap();
     assert!(verdict.status.success(), "{}", text(&verdict.stdout));
     ledger.judge(out);
-}
-
-/// A size of the run below: `MILLSTREAM_TEST_KILLS`, `…_ROWS`, `…_RATE` make it longer.
-fn number(name: &str, default: u64) -> u64 {
-    let given = std::env::var(format!("MILLSTREAM_TEST_{name}"));
-    given.map_or(default, |text| text.parse().expect("a number"))
-}
-
-// HND-066: a jobmanager that is started again on its storage brings the job back by itself.
-#[test]
-fn kills_of_taskmanager_job_process_and_jobmanager_lose_and_double_nothing() {
-    let (kills, rows, rate) = (
-        number("KILLS", 6),
-        number("ROWS", 400_000),
-        number("RATE", 16_000),
-    );
-    let ledger = Ledger {
-        keys: 40,
-        rows,
-        rate,
-    };
-    let pause = Duration::from_secs(rows / rate) * 7 / 10 / kills as u32;
-    let mut cluster = Cluster::start(2, 4);
-    let (job, out) = ledger.write(cluster.dir());
-    std::fs::create_dir_all(&out).unwrap();
-    let watch = ledger.watch(&out, &cluster.dir().join("done"));
-    let id = cluster.submit(&job, "ledger");
-    cluster.until_job(&id, "RUNNING");
-    for round in 0..kills {
-        std::thread::sleep(pause / 2 + pause * u32::from(round % 2 == 0) / 4);
-        match round % 3 {
-            0 => {
-                let busy = [1, 2].map(|n| format!("taskmanager-{n}"));
-                let name = busy.iter().find(|name| !cluster.children(name).is_empty());
-                let name = name.expect("the job runs somewhere").clone();
-                cluster.kill(&name);
-                let number = name.rsplit('-').next().unwrap().parse().unwrap();
-                cluster.start_taskmanager(number, 4, "");
-            }
-            1 => {
-                cluster.kill("jobmanager");
-                cluster.start_jobmanager("");
-            }
-            _ => {
-                let children = [1, 2].map(|n| cluster.children(&format!("taskmanager-{n}")));
-                let child = children
-                    .iter()
-                    .flatten()
-                    .next()
-                    .expect("the job runs somewhere");
-                kill_process(*child);
-            }
-        }
-        cluster.until_job(&id, "RUNNING");
-    }
-    end_well(&cluster, &ledger, &job, &out, watch);
 }
 
 /// A taskmanager's job process is killed at this point.
@@ -120,8 +64,9 @@ fn a_kill_during_a_commit_in_a_job_process() {
     survives_in_job_process("commit:kill:4");
 }
 
-/// The jobmanager is killed at this point and started again.
-fn survives_in_jobmanager(point: &str) {
+/// The jobmanager is killed at this point of a checkpoint and started again: by how many the
+/// checkpoint that is restored is older than that one.
+fn survives_in_jobmanager(point: &str) -> u64 {
     let mut cluster = Cluster::start(1, 4);
     cluster.kill("jobmanager");
     cluster.start_jobmanager(point);
@@ -137,19 +82,28 @@ fn survives_in_jobmanager(point: &str) {
         "{point} hit nothing\n{}",
         cluster.logs()
     );
+    let hit = last_number(&cluster.log("jobmanager"), "Triggering checkpoint ");
     cluster.start_jobmanager("");
     end_well(&cluster, &QUICK, &job, &out, watch);
+    hit - last_number(&cluster.log("jobmanager"), " from Checkpoint ")
 }
 
-// Proves F60.
+/// The number behind the last occurrence of this text.
+fn last_number(log: &str, before: &str) -> u64 {
+    let (_, behind) = log.rsplit_once(before).expect("it is logged");
+    let digits = behind.split(|c: char| !c.is_ascii_digit()).next();
+    digits.unwrap_or_default().parse().expect("a number")
+}
+
+// Proves F60, but for the files, which a sweep deletes.
 #[test]
-fn a_kill_between_metadata_and_chain_entry_in_the_jobmanager() {
-    survives_in_jobmanager("metadata-stored:kill:4");
+fn a_checkpoint_with_metadata_and_no_chain_entry_is_not_used() {
+    assert_eq!(survives_in_jobmanager("metadata-stored:kill:4"), 1);
 }
 
 #[test]
-fn a_kill_between_chain_entry_and_commit_in_the_jobmanager() {
-    survives_in_jobmanager("chain-entry-stored:kill:4");
+fn a_checkpoint_with_a_chain_entry_is_used_though_nobody_was_told() {
+    assert_eq!(survives_in_jobmanager("chain-entry-stored:kill:4"), 0);
 }
 
 // HND-060: what sleeps through its replacement and wakes up changes nothing.

@@ -94,20 +94,6 @@ impl Default for ExponentialDelay {
     }
 }
 
-impl RestartStrategyConfig {
-    /// The strategy in force (B8.6): the job's, else the cluster's, else exponential delay where
-    /// checkpoints are taken and none where they are not.
-    pub fn effective(job: Option<Self>, cluster: Option<Self>, checkpointing: bool) -> Self {
-        job.or(cluster).unwrap_or_else(|| {
-            if checkpointing {
-                Self::ExponentialDelay(ExponentialDelay::default())
-            } else {
-                Self::None
-            }
-        })
-    }
-}
-
 impl fmt::Display for RestartStrategyConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

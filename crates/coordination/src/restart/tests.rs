@@ -47,16 +47,15 @@ fn exponential(jitter_factor: f64, attempts: Option<u32>) -> ExponentialDelay {
 
 // Proves F16, as far as the strategy goes.
 #[test]
-fn without_checkpoints_and_without_configuration_the_first_failure_is_final() {
-    let config = RestartStrategyConfig::effective(None, None, false);
+fn without_a_strategy_the_first_failure_is_final() {
+    let config = RestartStrategyConfig::None;
     assert_eq!(config.to_string(), "NoRestartBackoffTimeStrategy");
     assert_eq!(run(config, &[0]), [None]);
 }
 
-// The strategy of F17; nothing logs it at the start of a job yet.
 #[test]
-fn with_checkpoints_and_without_configuration_the_delay_is_exponential_and_unlimited() {
-    let config = RestartStrategyConfig::effective(None, None, true);
+fn exponential_delay_says_its_numbers_and_is_unlimited_by_default() {
+    let config = RestartStrategyConfig::ExponentialDelay(ExponentialDelay::default());
     assert_eq!(
         config.to_string(),
         "ExponentialDelayRestartBackoffTimeStrategy(initialBackoffMS=1000, maxBackoffMS=60000, \
@@ -200,20 +199,4 @@ fn a_failure_before_the_planned_restart_is_no_new_attempt_of_exponential_delay()
             is_new_attempt: false
         }
     );
-}
-
-// The rule of F30; the configuration decides by its own (B8.6).
-#[test]
-fn a_job_without_strategy_falls_back_to_the_cluster_then_to_the_default_rule() {
-    let effective = RestartStrategyConfig::effective;
-    assert_eq!(effective(None, Some(fixed(2)), true), fixed(2));
-    assert_eq!(
-        effective(Some(rate(1, 60)), Some(fixed(2)), true),
-        rate(1, 60)
-    );
-    assert_eq!(
-        effective(None, None, true),
-        RestartStrategyConfig::ExponentialDelay(ExponentialDelay::default())
-    );
-    assert_eq!(effective(None, None, false), RestartStrategyConfig::None);
 }

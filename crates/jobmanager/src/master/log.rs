@@ -12,6 +12,15 @@ use tracing::{debug, error, info, warn};
 use super::Master;
 
 impl Master {
+    /// How the job restarts (F17).
+    pub(super) fn log_start(&self) {
+        info!(
+            job_id = %self.id,
+            "Using restart back off time strategy {} for {} ({}).",
+            self.plan.machine.restart_strategy, self.plan.graph.name, self.id
+        );
+    }
+
     pub(super) fn log_task(
         &self,
         subtask: SubtaskId,

@@ -225,6 +225,7 @@ impl Master {
         mut messages: mpsc::Receiver<TaskMessage>,
     ) {
         let stop = self.env.spawner().stop_signal();
+        self.log_start();
         self.work.push_back(Work::Job(job::Event::Start));
         self.drain();
         while !self.is_done() {

@@ -4,4 +4,5 @@ mod failover;
 mod life;
 mod recovery;
 mod refusal;
+mod strategy;
 mod world;

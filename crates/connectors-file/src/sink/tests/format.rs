@@ -41,11 +41,9 @@ fn json_has_no_form_for_what_is_no_number_and_csv_none_for_lists() {
     );
     let list = schema(&[("l", DataType::new_list(DataType::Int64, true))]);
     let csv = SinkFormat::Csv { delimiter: b',' };
-    let error = encode::Encoder::new(csv, &list).err().unwrap().to_string();
-    assert!(
-        error.contains("column \"l\"") && error.contains("use format json"),
-        "{error}"
-    );
+    let error = encode::Encoder::new(csv, &list).err().unwrap();
+    assert!(error.to_string().contains("column \"l\""), "{error}");
+    assert!(error.remedy().unwrap().contains("use format json"));
 }
 
 fn table() -> (SchemaRef, impl Strategy<Value = RecordBatch>) {

@@ -70,7 +70,7 @@ fn a_repeated_acknowledgement_is_ignored_and_deletes_nothing() {
     assert_eq!(script.deleted(), []);
 }
 
-// Proves F62, but for the level of its line.
+// Proves F62.
 #[test]
 fn an_acknowledgement_of_another_attempt_is_discarded_and_the_checkpoint_goes_on() {
     let mut script = Script::running(policy(10), 0);
@@ -80,6 +80,11 @@ fn an_acknowledgement_of_another_attempt_is_discarded_and_the_checkpoint_goes_on
     let actions = script.at(1_000, Event::Acknowledge(Box::new(ack)));
     assert_eq!(kinds(&actions), ["delete"]);
     assert!(script.lines().last().unwrap().contains("source (1/1)#9"));
+    let logged = actions.iter().find_map(|action| match action {
+        Action::Log(notice) => Some(notice.level()),
+        _ => None,
+    });
+    assert_eq!(logged, Some(Level::Warn));
     let actions = script.ack_all(2_000, 1);
     assert_eq!(kinds(&actions), ["store", "append", "completed"]);
 }

@@ -52,7 +52,7 @@ fn a_lost_taskmanager_is_one_failure_with_the_others_attached() {
     for strategy in [
         fixed(1, 1),
         RestartStrategyConfig::FailureRate(FailureRate::default()),
-        RestartStrategyConfig::effective(None, None, true),
+        RestartStrategyConfig::ExponentialDelay(crate::restart::ExponentialDelay::default()),
     ] {
         let mut script = Script::new(strategy, 4);
         script.taskmanagers = 1;
