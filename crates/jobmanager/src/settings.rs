@@ -35,7 +35,7 @@ impl JobmanagerSettings {
         graphs: Arc<dyn GraphCodec>,
     ) -> Self {
         Self {
-            cluster_id: "millstream".to_owned(),
+            cluster_id: config.cluster_id.clone(),
             heartbeat: config.heartbeat,
             slot_request_timeout: config.slot_request_timeout,
             cluster,

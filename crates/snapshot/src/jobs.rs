@@ -112,10 +112,11 @@ impl JobStoreError {
                 "Restore {object} from a copy of the storage, or submit the job anew from a \
                  checkpoint."
             ),
-            Self::OtherCluster { directory, .. } => format!(
+            Self::OtherCluster { .. } => {
                 "Give this cluster a storage directory of its own; only if the other one is gone \
-                 for good, set its cluster id here or delete {directory}/_cluster."
-            ),
+                 for good, set high-availability.cluster-id to its name here."
+                    .into()
+            }
         }
     }
 }

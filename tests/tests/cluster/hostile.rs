@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::fixture::{Cluster, Ledger, PATIENCE};
-use crate::process::{finish, text};
+use crate::fixture::{Cluster, Ledger, PATIENCE, free_port};
+use crate::process::{finish, program, text};
 use crate::seaweed::venv;
 
 const SMALL: Ledger = Ledger {
@@ -238,6 +238,32 @@ fn two_clusters_on_one_directory_do_not_run_a_job_twice() {
     let verdict = watch.join().unwrap();
     assert!(verdict.status.success(), "{}", text(&verdict.stdout));
     ledger.judge(&out);
+}
+
+#[test]
+fn a_cluster_of_another_name_is_refused_the_directory() {
+    let first = Cluster::start(0, 0);
+    let mut command = Command::new(program("jobmanager"));
+    for setting in [
+        format!(
+            "checkpointing.dir={}",
+            first.dir().join("checkpoints").display()
+        ),
+        "high-availability.cluster-id=other".to_owned(),
+        format!("jobmanager.rpc.port={}", free_port()),
+        format!("rest.port={}", free_port()),
+    ] {
+        command.arg("-D").arg(setting);
+    }
+    let second = finish(&mut command, PATIENCE);
+    assert_eq!(second.status.code(), Some(1), "{}", text(&second.stderr));
+    let stderr = text(&second.stderr);
+    for part in [
+        "belongs to cluster \"millstream\", this is cluster \"other\"",
+        "high-availability.cluster-id",
+    ] {
+        assert!(stderr.contains(part), "{part} is missing: {stderr}");
+    }
 }
 
 // The first SIGTERM waits for what hangs; whoever is in a hurry says it twice.

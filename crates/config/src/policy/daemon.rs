@@ -46,6 +46,8 @@ pub struct JobmanagerConfig {
     pub rest_bind_host: Host,
     /// Liveness of taskmanagers.
     pub heartbeat: HeartbeatConfig,
+    /// Name of the cluster.
+    pub cluster_id: String,
     /// Time that a job waits for slots.
     pub slot_request_timeout: Duration,
     /// The largest gRPC message.
@@ -73,6 +75,10 @@ impl JobmanagerConfig {
             rest_port: table.port("rest.port"),
             rest_bind_host: listener(table, "rest.bind-host", &mut faults),
             heartbeat: heartbeat(table, &mut faults),
+            cluster_id: table
+                .text("high-availability.cluster-id")
+                .unwrap_or_default()
+                .to_owned(),
             slot_request_timeout: table.duration("slot.request.timeout"),
             max_message_bytes: max_message(table),
             storage: StorageConfig::new(table)?,

@@ -60,6 +60,13 @@ pub(super) const KEYS: &[Key] = &[
             "Where the jobmanager keeps submitted jobs and results.",
             "A restarted jobmanager finds its jobs there; unset, it is `checkpointing.dir`.",
         ),
+    key("high-availability.cluster-id", Kind::Text)
+        .cluster()
+        .default("millstream")
+        .means(
+            "Name of the cluster that a storage directory belongs to.",
+            "The first to use a directory has it for good: a jobmanager of another name is refused there.",
+        ),
     key("jobs.native-artifacts", Kind::Choice(ARTIFACTS))
         .cluster()
         .default("refuse")
@@ -101,10 +108,6 @@ pub(super) const KEYS: &[Key] = &[
         "several jobmanagers; one jobmanager finds its jobs again by itself",
     )
     .old(&["high-availability"]),
-    later(
-        "high-availability.cluster-id",
-        "several clusters in one storage; give each a directory",
-    ),
     later("job-result-store.*", "choosing how long results are kept"),
     later("jobstore.*", "choosing how long finished jobs are shown"),
     later("jobmanager.archive.fs.dir", "a history server"),
