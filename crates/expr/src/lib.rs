@@ -44,6 +44,7 @@ mod rules;
 mod split;
 mod translate;
 mod types;
+mod widen;
 
 use std::sync::Arc;
 

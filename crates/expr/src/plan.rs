@@ -17,7 +17,6 @@ use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
-use datafusion_optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use datafusion_physical_expr::create_physical_expr;
 use datafusion_sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion_sql::sqlparser::ast::{
@@ -32,6 +31,7 @@ use crate::lazy::COALESCE;
 use crate::parse::{self, Ast};
 use crate::rules::{self, Misfit};
 use crate::types::sql_name;
+use crate::widen::Coercion;
 use crate::{split, translate};
 
 /// Why a tree could not be planned, before its place is known.
@@ -105,9 +105,7 @@ impl<'a> Planner<'a> {
         let logical = planner.sql_to_expr(ast.clone(), &self.schema, &mut PlannerContext::new())?;
         rules::check(&logical, &self.schema)?;
         let logical = bind(logical)?;
-        let logical = logical
-            .rewrite(&mut TypeCoercionRewriter::new(&self.schema))
-            .data()?;
+        let logical = logical.rewrite(&mut Coercion::new(&self.schema)).data()?;
         let logical = self.rewrite_calls(logical)?;
         let context = PhysicalPlanningContext::default();
         let physical =

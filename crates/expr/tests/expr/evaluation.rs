@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array};
+use arrow::array::{ArrayRef, Decimal128Array, Float32Array, Float64Array, Int64Array};
+use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 use millstream_expr::{compile, compile_predicate, sql_name};
 
@@ -28,6 +29,59 @@ fn numbers_widen_to_the_common_type_and_null_stays_null() {
     check("- m", "INT", ["-1", "0", "NULL"]);
     check("7 / 2", "BIGINT", ["3", "3", "3"]);
     check("7.0 / 2 > 3.4", "BOOLEAN", ["true", "true", "true"]);
+}
+
+// A DOUBLE keeps its digits beside an exact literal, however small or large it is.
+#[test]
+fn decimals_that_meet_a_double_become_doubles_wherever_they_meet() {
+    let schema: arrow::datatypes::SchemaRef = Arc::new(Schema::new(vec![
+        Field::new("x", DataType::Float64, true),
+        Field::new("f", DataType::Float32, true),
+        Field::new("d", DataType::Decimal128(4, 1), true),
+    ]));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Float64Array::from(vec![1e-20, 1e30, 0.1])),
+        Arc::new(Float32Array::from(vec![1e-20, 1e30, 0.5])),
+        Arc::new(
+            Decimal128Array::from(vec![0, 5, 1])
+                .with_precision_and_scale(4, 1)
+                .unwrap(),
+        ),
+    ];
+    let rows = RecordBatch::try_new(Arc::clone(&schema), columns).unwrap();
+    let whole = ["1e-20", "1e30", "0.1"];
+    let yes = ["true", "true", "true"];
+    for (text, expected) in [
+        ("x > 0.0", yes),
+        ("0.0 < f", yes),
+        ("x = 0.1", ["false", "false", "true"]),
+        ("x > d", ["true", "true", "false"]),
+        ("x in (0.0, 0.1)", ["false", "false", "true"]),
+        ("x between 0.0 and 1.0", ["true", "false", "true"]),
+        ("x is distinct from 0.0", yes),
+        ("case when x > 0 then x else 0.5 end", whole),
+        ("case when x < 0 then d when x > 0 then x end", whole),
+        ("case x when 0.1 then 1 else 0 end", ["0", "0", "1"]),
+        // The inner CASE is DECIMAL only once its own branches are brought together.
+        ("x > case when d > 100 then 7 else 0.0 end", yes),
+        ("coalesce(x, 0.0)", whole),
+        ("nvl(x, 0.0)", whole),
+        ("nullif(x, 0.0)", whole),
+        ("greatest(x, 0.0)", whole),
+        ("least(x, 1e31)", whole),
+        ("make_array(0.5, x)[2]", whole),
+        ("x + 0.0", whole),
+        ("x * 1.0", whole),
+        ("x * 0.3", ["3e-21", "3e29", "0.03"]),
+    ] {
+        let values = shown(
+            &compile(text, &schema)
+                .unwrap_or_else(|error| panic!("{}", error.render()))
+                .evaluate(&rows)
+                .unwrap_or_else(|error| panic!("{text}: {error}")),
+        );
+        assert_eq!(values, expected, "{text}");
+    }
 }
 
 #[test]
