@@ -9,7 +9,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use millstream_coordination::chain::{
     Action, Append, CheckpointIds, ClaimChain, CreateOutcome, Entry, EntryKind, EntryNumber, Event,
-    JobRecord, Listing, Rejection, RestorePoint, Slot, WriterNonce,
+    JobRecord, Listing, Loss, Rejection, RestorePoint, Slot, WriterNonce,
 };
 use millstream_types::{Epoch, JobId, WriteOutcome};
 use tokio::sync::{mpsc, oneshot};
@@ -56,6 +56,8 @@ pub(super) struct Driver {
     append: Option<AppendReply>,
     waiting: VecDeque<(Append, AppendReply)>,
     in_flight: Option<BoxFuture<'static, Event>>,
+    /// How the claim was lost. Whoever asks next is told, not only who asked when it was found out.
+    lost: Option<Loss>,
     /// What the store last failed with, until it serves a request again.
     trouble: Trouble,
 }
@@ -70,6 +72,7 @@ impl Driver {
             append: None,
             waiting: VecDeque::new(),
             in_flight: None,
+            lost: None,
             trouble,
         }
     }
@@ -105,6 +108,7 @@ impl Driver {
                 self.end_all(|| ChainFailure::GivenUp { job });
                 // Whatever is on its way to the store is settled by the claim's own slot.
                 self.in_flight = None;
+                self.lost = None;
                 self.claim = Some(reply);
                 let nonce = WriterNonce(u128::from_be_bytes(self.store.rng().bytes16()));
                 self.step(Event::Claim { nonce, job: record });
@@ -177,9 +181,13 @@ impl Driver {
             }
             Action::Appended { number, kind } => self.answer_append(Ok((number, kind))),
             Action::Rejected { why: rejection, .. } => {
-                self.answer_append(Err(ChainFailure::Rejected { job, rejection }));
+                self.answer_append(Err(match (rejection, self.lost.clone()) {
+                    (Rejection::NotTheOwner, Some(loss)) => ChainFailure::Fenced { job, loss },
+                    (rejection, _) => ChainFailure::Rejected { job, rejection },
+                }));
             }
             Action::Lost(loss) => {
+                self.lost = Some(loss.clone());
                 self.end_all(|| ChainFailure::Fenced {
                     job,
                     loss: loss.clone(),
