@@ -155,6 +155,20 @@ pub struct CheckpointsDetails {
     pub directory: String,
 }
 
+impl CheckpointsDetails {
+    /// Of a job that took none in the life of this jobmanager.
+    pub(crate) fn none() -> Self {
+        Self {
+            policy: CheckpointPolicy::default(),
+            history: CheckpointHistory::new(1),
+            in_progress: Vec::new(),
+            restored: 0,
+            consecutive_failures: 0,
+            directory: String::new(),
+        }
+    }
+}
+
 /// How a job ended, in words and as a state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobEnded {

@@ -157,17 +157,19 @@ impl Jobmanager {
         self.stored_result(job).await
     }
 
-    /// The checkpoints of a job of this jobmanager.
+    /// The checkpoints of a job in the life of this jobmanager: none of a job that only storage knows.
     pub async fn checkpoints(&self, job: JobId) -> Option<CheckpointsDetails> {
         if let Some(Entry::Running(handle)) = self.shared.registry.get(job)
             && let Some(checkpoints) = ask(&handle, Command::Checkpoints).await
         {
             return Some(*checkpoints);
         }
-        match self.shared.registry.get(job)? {
-            Entry::Ended(ended) => ended.checkpoints.clone(),
-            Entry::Running(_) | Entry::Submitting(_) | Entry::NotResumed(_) => None,
+        if let Some(Entry::Ended(ended)) = self.shared.registry.get(job)
+            && let Some(checkpoints) = &ended.checkpoints
+        {
+            return Some(checkpoints.clone());
         }
+        self.job(job).await.map(|_| CheckpointsDetails::none())
     }
 
     /// All registered taskmanagers.

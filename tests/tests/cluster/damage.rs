@@ -124,6 +124,11 @@ fn is_refused(
     }
     if !found_by_tasks {
         assert_eq!(cluster.rest(&format!("/jobs/{id}"))["state"], "SUSPENDED");
+        let cancel = cluster.cli(&["cancel", &id]);
+        let said = text(&cancel.stderr);
+        assert_eq!(cancel.status.code(), Some(1), "{said}");
+        assert!(said.contains("cannot be cancelled"), "{said}");
+        assert!(!said.contains("submitting again"), "{said}");
         cluster.kill("jobmanager");
         cluster.start_jobmanager("");
     }

@@ -79,6 +79,12 @@ fn a_cancelled_job_stays_cancelled_when_the_jobmanager_is_killed() {
         "a second cancel is no error: {}",
         text(&again.stderr)
     );
+    // What another jobmanager ended is shown all the same.
+    let status = cluster.cli(&["status", &id]);
+    assert!(status.status.success(), "{}", text(&status.stderr));
+    assert!(text(&status.stdout).contains("(CANCELED)"));
+    let checkpoints = cluster.rest(&format!("/jobs/{id}/checkpoints"));
+    assert_eq!(checkpoints["counts"]["completed"], 0);
     std::thread::sleep(Duration::from_secs(1));
     assert!(
         cluster.children("taskmanager-1").is_empty(),

@@ -118,7 +118,8 @@ pub struct CheckpointHistory {
 }
 
 impl CheckpointHistory {
-    pub(super) fn new(size: usize) -> Self {
+    /// Without rows; of those to come the newest `size` are kept.
+    pub fn new(size: usize) -> Self {
         Self {
             size: size.max(1),
             records: VecDeque::new(),

@@ -117,7 +117,10 @@ impl JobGateway for Jobs {
         match self.0.cancel(job).await {
             Ok(_) => Ok(()),
             Err(CancelError::UnknownJob(_)) => Err(not_found(job)),
-            Err(error) => Err(GatewayError::Unavailable {
+            Err(error @ CancelError::NotOwned { .. }) => Err(GatewayError::Conflict {
+                message: millstream_telemetry::chain(&error),
+            }),
+            Err(error @ CancelError::ShuttingDown(_)) => Err(GatewayError::Unavailable {
                 message: millstream_telemetry::chain(&error),
             }),
         }

@@ -64,6 +64,9 @@ async fn an_ended_job_never_comes_back_and_its_result_stays() {
     world.env.clock().sleep(Duration::from_secs(30)).await;
     let details = second.job(job).await.unwrap();
     assert_eq!(details.overview.status, JobStatus::Canceled);
+    // Who asks for the job on one screen asks for these too.
+    let checkpoints = second.checkpoints(job).await.unwrap();
+    assert_eq!(checkpoints.history.records().count(), 0);
     let deployed = world.behaviour.lock();
     assert!(
         deployed
@@ -173,6 +176,9 @@ async fn a_job_whose_object_is_damaged_is_listed_with_the_cause() {
     let failure = &details.failures.entries().next_back().unwrap().root.failure;
     assert!(failure.causes[0].contains("job"), "{failure:?}");
     assert!(failure.remedy.is_some(), "{failure:?}");
+    // Who asks for the job on one screen asks for these too.
+    let checkpoints = second.checkpoints(job).await.unwrap();
+    assert_eq!(checkpoints.history.records().count(), 0);
     let error = second.cancel(job).await.unwrap_err();
     assert!(matches!(error, CancelError::NotOwned { .. }), "{error}");
 }
