@@ -239,6 +239,7 @@ impl Committer {
                 };
             }
             CommitOutcome::Lost { message } => {
+                let message = message.strip_prefix("DATA_LOSS: ").unwrap_or(&message);
                 let text = format!(
                     "DATA_LOSS: checkpoint {} promised a commit that can no longer be made: \
                      {message}",

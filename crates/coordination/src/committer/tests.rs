@@ -209,7 +209,8 @@ fn a_promised_commit_that_is_lost_fails_the_job_for_good() {
         Event::Committed {
             ticket: 0,
             outcome: CommitOutcome::Lost {
-                message: "upload expired".to_owned(),
+                // As the operator's error says it.
+                message: "DATA_LOSS: upload expired".to_owned(),
             },
         },
     ] {
