@@ -48,25 +48,15 @@ impl StorageAccess {
         })
     }
 
-    /// Opens and tries the store at a location; a relative path is made absolute.
+    /// Opens and tries the store at a location. A relative path is refused: jobmanager and
+    /// taskmanagers would look for one another's files each in its own directory.
     pub async fn open(&self, location: &StorageLocation, env: &Env) -> Result<Store, OpenError> {
         let config = StorageConfig {
-            location: absolute(location),
+            location: location.to_string(),
             s3: self.s3.clone(),
             policy: self.policy,
         };
         open(&config, env).await
-    }
-}
-
-/// The location as one text; relative paths are of this process' directory.
-pub(crate) fn absolute(location: &StorageLocation) -> String {
-    match location {
-        StorageLocation::S3 { .. } => location.to_string(),
-        StorageLocation::Local(path) => {
-            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-            path.display().to_string()
-        }
     }
 }
 
@@ -86,5 +76,30 @@ impl SecretReader for Machine<'_> {
 
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // What one process stored in its own directory, no other would find at a restore.
+    #[tokio::test]
+    async fn a_relative_directory_is_refused_and_not_looked_for_in_the_own_one() {
+        let env = Env::for_test(1).env;
+        let location = StorageLocation::parse("checkpoints").unwrap();
+        let error = StorageAccess::default()
+            .open(&location, &env)
+            .await
+            .unwrap_err();
+        assert!(
+            error.to_string().contains("the path is relative"),
+            "{error}"
+        );
+        assert!(
+            error.remedy().contains("all jobmanagers"),
+            "{}",
+            error.remedy()
+        );
     }
 }

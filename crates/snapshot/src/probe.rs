@@ -47,6 +47,11 @@ impl ProbeError {
                  use a directory on a POSIX file system."
                     .into()
             }
+            // Nobody tries again: the daemon does not start.
+            Self::NotServed(StoreError::Unavailable { object, .. }) => format!(
+                "Check the directory or server of {object}: whether it is there, answers and has \
+                 room. Then start again."
+            ),
             Self::NotServed(error) => error.remedy(),
         }
     }
