@@ -10,7 +10,9 @@ use millstream_config::{HeartbeatConfig, Resolved, StorageLocation};
 use millstream_env::{Env, Signals};
 use millstream_graph::Plan;
 use millstream_jobmanager::gateway::{self, WireGraphs};
-use millstream_jobmanager::{Jobmanager, JobmanagerSettings, Storage, StorageOpener, Submission};
+use millstream_jobmanager::{
+    Jobmanager, JobmanagerSettings, Storage, StorageOpener, Submission, SubmitError,
+};
 use millstream_rpc::jobs::{JobEndInfo, JobEvent};
 use millstream_snapshot::{OpenError, StorageConfig, Store};
 use millstream_taskmanager::{EmbeddedSettings, EmbeddedTaskmanager, StorageAccess};
@@ -51,6 +53,7 @@ pub(crate) async fn run(
         graph: job.graph,
     };
     let ended = match jobmanager.submit(submission).await {
+        Err(SubmitError::ClientIdTaken { .. }) => Err(other_job(&dir.path)),
         Err(error) => {
             let remedy = error.remedy();
             Err(CliError::failed(
@@ -72,6 +75,18 @@ pub(crate) async fn run(
     match ended? {
         Some(end) => output::result(&end),
         None => Ok(()),
+    }
+}
+
+fn other_job(dir: &Path) -> CliError {
+    CliError::Usage {
+        what: format!(
+            "{} holds a job of another job file, or of the same with other settings",
+            dir.display()
+        ),
+        remedy: "give another directory with --dir; or delete this one, and with it that job's \
+                 state"
+            .to_owned(),
     }
 }
 

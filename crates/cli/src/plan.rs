@@ -5,7 +5,7 @@ use std::io::Write;
 
 use millstream_config::{JobConfig, Layer, Resolved};
 use millstream_env::Env;
-use millstream_graph::{JobGraph, Partitioning, Plan, Vertex};
+use millstream_graph::{JobGraph, OperatorKind, Partitioning, Plan, Vertex};
 use serde_json::{Value, json};
 
 use crate::args::ValidateArgs;
@@ -19,7 +19,8 @@ pub(crate) fn validate(
 ) -> Result<(), CliError> {
     let job = job_file::read(env, &args.file)?;
     let plan = Plan::new(&job.graph, chaining(&job.graph));
-    let warnings: Vec<String> = job.warnings.iter().map(ToString::to_string).collect();
+    let mut warnings: Vec<String> = job.warnings.iter().map(ToString::to_string).collect();
+    warnings.extend(without_checkpoints(&job.graph));
     let text = match args.json {
         true => format!("{:#}\n", as_json(&job.graph, &plan, &warnings)),
         false => as_text(&job.graph, &plan, &warnings),
@@ -30,13 +31,33 @@ pub(crate) fn validate(
 
 /// Whether the job chains operators, by its own settings.
 pub(crate) fn chaining(graph: &JobGraph) -> bool {
+    own_config(graph).is_none_or(|config| config.chaining)
+}
+
+/// What the job's own settings say, without those of a cluster.
+fn own_config(graph: &JobGraph) -> Option<JobConfig> {
     let settings = graph.settings.iter();
     let stored = settings.map(|s| (s.key.as_str(), s.value.as_str(), s.origin.as_str()));
-    let Ok(layer) = Layer::stored(stored) else {
-        return true;
-    };
-    let config = JobConfig::new(&Resolved::new([layer]), &mut Vec::new());
-    config.map_or(true, |config| config.chaining)
+    let layer = Layer::stored(stored).ok()?;
+    JobConfig::new(&Resolved::new([layer]), &mut Vec::new()).ok()
+}
+
+/// File sinks of a job without checkpoints: only a cluster that sets an interval takes it.
+fn without_checkpoints(graph: &JobGraph) -> Vec<String> {
+    if own_config(graph).is_none_or(|config| config.checkpoints.interval.is_some()) {
+        return Vec::new();
+    }
+    let sinks = graph.operators.iter();
+    sinks
+        .filter(|node| matches!(node.kind, OperatorKind::FileSink(_)))
+        .map(|node| {
+            format!(
+                "file sink {} shows its rows when a checkpoint completes, and the job sets no \
+                 checkpointing.interval: it is refused unless the cluster's configuration does",
+                node.uid
+            )
+        })
+        .collect()
 }
 
 fn partitioning(partitioning: &Partitioning) -> &'static str {
@@ -119,4 +140,29 @@ fn as_json(graph: &JobGraph, plan: &Plan, warnings: &[String]) -> Value {
         "settings": settings.collect::<Vec<_>>(),
         "warnings": warnings,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn warnings(settings: &str) -> Vec<String> {
+        let text = format!(
+            "{settings}pipeline:\n  - source: {{uid: in, connector: generator, rows: 1, columns: {{n: {{sequence: {{}}}}}}}}\n  \
+             - sink: {{uid: out, connector: file, path: /out}}\n"
+        );
+        let job = millstream_jobspec::parse("job", &text, None, &Resolved::new([])).unwrap();
+        without_checkpoints(&job.graph)
+    }
+
+    #[test]
+    fn a_file_sink_without_checkpoints_is_pointed_out_before_a_cluster_refuses_it() {
+        let found = warnings("");
+        assert!(found[0].contains("file sink out"), "{found:?}");
+        assert!(found[0].contains("checkpointing.interval"), "{found:?}");
+        assert_eq!(
+            warnings("checkpointing.interval: 1s\n"),
+            Vec::<String>::new()
+        );
+    }
 }

@@ -101,9 +101,9 @@ pub(crate) fn filter(fields: &Fields<'_>, input: &Input, report: &mut Report<'_>
     let path = fields.path_of("where");
     let text = named::text(node, &path, "a condition", report)?;
     let schema = input.schema.as_ref()?;
+    // A wrong condition leaves the columns as they are: the steps behind it are checked all the same.
     if let Err(error) = millstream_expr::compile_predicate(text, schema) {
         report.expression(node, &path, error);
-        return None;
     }
     Some(Built {
         kind: OperatorKind::Filter {

@@ -373,6 +373,19 @@ fn a_fault_does_not_hide_others_and_makes_none_up() {
     assert!(lines[2].contains("file sink needs path"));
 }
 
+// Its columns are known whatever it asks for.
+#[test]
+fn a_wrong_condition_does_not_hide_what_is_wrong_behind_it() {
+    let shown = between(
+        "  - filter: {uid: f, where: n}\n  - select: {uid: s, columns: {a: nn, b: \"lower(n)\"}}\n",
+    );
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines.len(), 3, "{shown}");
+    assert!(lines[0].contains("a condition must be BOOLEAN"), "{shown}");
+    assert!(lines[1].contains("unknown column \"nn\""), "{shown}");
+    assert!(lines[2].contains("lower"), "{shown}");
+}
+
 #[test]
 fn what_is_planned_but_not_built_is_refused_as_such() {
     assert!(faults("sql: SELECT 1\n").contains("job.yaml:1:6: sql: sql is known, not built yet"));
