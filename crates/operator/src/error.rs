@@ -84,7 +84,8 @@ impl OperatorError {
 
 impl fmt::Display for OperatorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.kind == ErrorKind::DataLoss {
+        // What the committer says begins with it already.
+        if self.kind == ErrorKind::DataLoss && !self.what.starts_with("DATA_LOSS: ") {
             f.write_str("DATA_LOSS: ")?;
         }
         f.write_str(&self.what)
@@ -96,5 +97,18 @@ impl Error for OperatorError {
         self.source
             .as_deref()
             .map(|source| source as &(dyn Error + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_data_is_said_once_however_often_the_error_is_wrapped() {
+        let first = OperatorError::new(ErrorKind::DataLoss, "file x is gone").to_string();
+        assert_eq!(first, "DATA_LOSS: file x is gone");
+        let again = OperatorError::new(ErrorKind::DataLoss, first.clone()).to_string();
+        assert_eq!(again, first);
     }
 }
