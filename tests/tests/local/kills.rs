@@ -149,3 +149,25 @@ fn a_finished_job_does_not_run_again() {
     assert_eq!(listing(dir.path()), before);
     assert!(judge(dir.path()).status.success());
 }
+
+#[test]
+fn a_directory_that_holds_another_job_is_named_with_the_ways_out() {
+    let dir = tempfile::tempdir().unwrap();
+    write_job(dir.path(), "hashmap");
+    let killed = run(dir.path(), "upload:kill:1");
+    assert_eq!(killed.status.signal(), Some(9), "{}", text(&killed.stderr));
+    let path = dir.path().join("job.yaml");
+    let other = std::fs::read_to_string(&path)
+        .unwrap()
+        .replace("count(*)", "max(number)");
+    std::fs::write(&path, other).unwrap();
+    let refused = run(dir.path(), "");
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("work holds a job of another job file"),
+        "{said}"
+    );
+    assert!(said.contains("--dir"), "{said}");
+    assert!(!said.contains("client id"), "{said}");
+}

@@ -154,6 +154,19 @@ async fn a_full_disk_leaves_nothing_and_says_that_nothing_was_written() {
     assert_eq!(machine.files(), Vec::<String>::new());
 }
 
+// A daemon that ends does not try again, and no throttling is to blame.
+#[tokio::test]
+async fn a_full_disk_at_the_start_has_a_remedy_that_fits() {
+    let machine = machine();
+    machine.fs.set_capacity(Some(10));
+    let error = crate::probe::conditional_create(&machine.store())
+        .await
+        .unwrap_err();
+    let remedy = error.remedy();
+    assert!(remedy.contains("has room"), "{remedy}");
+    assert!(!remedy.contains("by itself"), "{remedy}");
+}
+
 #[tokio::test]
 async fn of_two_creators_one_wins() {
     let machine = machine();
