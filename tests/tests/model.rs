@@ -63,13 +63,13 @@ fn the_protocol_holds_with_two_checkpoints_and_two_writes_of_unknown_outcome() {
         unknown_outcomes: 2,
         ..SMALL
     };
-    holds(ExactlyOnce::new(bounds), 676_921);
+    holds(ExactlyOnce::new(bounds), 677_147);
 }
 
 #[test]
 fn the_protocol_holds_with_two_failovers() {
     let bounds = Bounds { epochs: 3, ..SMALL };
-    holds(ExactlyOnce::new(bounds), 1_766_259);
+    holds(ExactlyOnce::new(bounds), 1_769_554);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn the_protocol_holds_with_two_records() {
             records: 2,
             ..SMALL
         }),
-        104_630,
+        104_644,
     );
     let bounds = Bounds {
         records: 2,
@@ -117,11 +117,11 @@ fn an_acknowledgement_of_another_epoch_under_a_reused_checkpoint_id_loses_output
 /// The two rules of the story above guard the same door, so that neither alone opens it.
 #[test]
 fn checking_acknowledgements_and_never_reusing_ids_each_suffice_alone() {
-    holds(ExactlyOnce::new(SMALL), 21_686);
-    holds(ExactlyOnce::new(SMALL).without(Fence::AckEpoch), 21_686);
+    holds(ExactlyOnce::new(SMALL), 21_691);
+    holds(ExactlyOnce::new(SMALL).without(Fence::AckEpoch), 21_691);
     let reusing = ExactlyOnce::new(SMALL).without_rules(&[Rule::ReuseCheckpointIds]);
     // The chain itself shows that the ids were reused.
-    output_holds(reusing, 21_686).assert_any_discovery(FORKED_CHAIN);
+    output_holds(reusing, 21_691).assert_any_discovery(FORKED_CHAIN);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::field_cases::{completed, wait_until};
-use crate::fixture::{Cluster, Ledger};
+use crate::fixture::{Cluster, Ledger, own_mounts};
 use crate::process::text;
 
 const LEDGER: Ledger = Ledger {
@@ -221,19 +221,6 @@ fn state_in_objects_is_restored_and_goes_with_its_checkpoint() {
     );
 }
 
-/// Whoever runs the tests may mount, if only in a namespace of its own.
-fn launcher() -> &'static [&'static str] {
-    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| {
-        use std::os::unix::fs::MetadataExt;
-        own.uid() == 0
-    });
-    if is_root {
-        &["unshare", "-m"]
-    } else {
-        &["unshare", "-r", "-m"]
-    }
-}
-
 #[test]
 fn a_full_disk_of_local_state_is_named_and_the_job_recovers_when_there_is_room() {
     let ledger = Ledger {
@@ -248,7 +235,7 @@ fn a_full_disk_of_local_state_is_named_and_the_job_recovers_when_there_is_room()
         "mount -t tmpfs -o size=64m tmpfs {} && exec \"$@\"",
         state.display()
     );
-    let mut by = launcher().to_vec();
+    let mut by = own_mounts().to_vec();
     by.extend(["sh", "-c", &mount, "sh"]);
     cluster.launch_taskmanager(&by, 1, 2, "");
     cluster.until("it is registered", |overview| overview["taskmanagers"] == 1);

@@ -115,6 +115,13 @@ fn a_job_without_slots_fails_with_the_numbers() {
     ] {
         assert!(status.contains(part), "{part} is missing in: {status}");
     }
+    // Not only when it is too late.
+    let log = cluster.log("jobmanager");
+    let waits = log.lines().find(|line| line.contains("job waits for slots"));
+    let waits = waits.unwrap_or_else(|| panic!("nothing on the wait: {log}"));
+    for part in [&*id, "needed=2", "free=1", "registered=1"] {
+        assert!(waits.contains(part), "{part} is missing in: {waits}");
+    }
 }
 
 #[test]

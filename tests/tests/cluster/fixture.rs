@@ -374,3 +374,16 @@ impl Drop for Cluster {
         }
     }
 }
+
+/// Whoever runs the tests may mount, if only in a namespace of its own.
+pub fn own_mounts() -> &'static [&'static str] {
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| {
+        use std::os::unix::fs::MetadataExt;
+        own.uid() == 0
+    });
+    if is_root {
+        &["unshare", "-m"]
+    } else {
+        &["unshare", "-r", "-m"]
+    }
+}

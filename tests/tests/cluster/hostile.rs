@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::fixture::{Cluster, Ledger, PATIENCE, free_port};
+use crate::fixture::{Cluster, Ledger, PATIENCE, free_port, own_mounts};
 use crate::process::{finish, program, text};
 use crate::seaweed::venv;
 
@@ -326,7 +326,7 @@ fn a_full_disk_under_a_sink_fails_its_job_by_name() {
         "mount -t tmpfs -o size=64k tmpfs {} && exec \"$0\" \"$@\"",
         out.display()
     );
-    let launcher = ["unshare", "--map-root-user", "--mount", "sh", "-c", &mount];
+    let launcher = [own_mounts(), &["sh", "-c", &mount]].concat();
     cluster.launch_taskmanager(&launcher, 1, 2, "");
     let ledger = Ledger {
         keys: 10,

@@ -47,6 +47,8 @@ pub(super) struct Claim {
     pub job: JobRecord,
     /// How often reading began again, because entries were deleted meanwhile.
     pub rereads: u32,
+    /// An earlier CLAIM of it that lies below the chain's tip: its epoch, and how that was found.
+    pub passed: Option<(Epoch, Loss)>,
 }
 
 /// What kind of event answers a request.
@@ -172,6 +174,7 @@ impl ClaimChain {
             nonce,
             job,
             rereads: 0,
+            passed: None,
         });
         self.read_from_listing(actions);
     }

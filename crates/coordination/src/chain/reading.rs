@@ -11,7 +11,7 @@ use super::messages::{Action, JobRecord, Listing, Refusal, Slot, Ticket};
 use super::tip::{ChainError, Tip, verify_under};
 
 /// Entries may be deleted while they are read; then reading begins again, this often.
-const REREADS_MAX: u32 = 8;
+pub(super) const REREADS_MAX: u32 = 8;
 
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub(super) struct Reading {

@@ -297,6 +297,44 @@ fn entries_deleted_while_they_are_read_make_the_claimant_read_again() {
     assert_eq!(rival.finish(&mut store), [claimed(2, Some((4, 1, 3)), 5)]);
 }
 
+/// A claimant that read the chain and is about to write its CLAIM.
+fn about_to_claim(store: &mut Store, nonce: u128) -> Jobmanager {
+    let mut claimant = Jobmanager::new();
+    claimant.claim(nonce, JobRecord::Stored);
+    while !matches!(claimant.request, Some(Action::Create { .. })) {
+        claimant.go_on(store, Fault::Nothing);
+    }
+    claimant
+}
+
+// HND-066: a jobmanager that takes over while the old one still collects does not give the job up.
+#[test]
+fn a_claim_on_a_number_that_a_deletion_freed_is_made_again() {
+    let (mut store, mut old) = owner(&[1, 2, 3]);
+    let mut rival = about_to_claim(&mut store, 2);
+    old.append(Append::Completed(completed(4)));
+    old.append(Append::Boundary { retain: count(1) });
+    old.finish(&mut store);
+    store.objects.retain(|number, _| *number >= EntryNumber(6));
+    assert_eq!(rival.finish(&mut store), [claimed(2, Some((5, 1, 4)), 5)]);
+    old.append(Append::Reserve(count(1)));
+    assert!(matches!(old.finish(&mut store)[..], [Action::Lost(_)]));
+}
+
+#[test]
+fn a_claim_that_another_claim_followed_is_lost() {
+    let (mut store, _old) = owner(&[1]);
+    let mut first = about_to_claim(&mut store, 2);
+    first.go_on(&mut store, Fault::Nothing);
+    let (_second, told) = takeover(&mut store, 3);
+    assert_eq!(told.len(), 1, "{told:?}");
+    let passed = Loss::Passed {
+        number: EntryNumber(3),
+        highest: EntryNumber(4),
+    };
+    assert_eq!(first.finish(&mut store), [Action::Lost(passed)]);
+}
+
 #[test]
 fn answers_that_are_late_or_repeated_change_nothing() {
     let (mut store, mut owner) = owner(&[]);

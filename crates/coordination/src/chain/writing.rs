@@ -5,11 +5,12 @@
 //! was free only because its entry had been deleted lies below a BOUNDARY, which is never deleted
 //! before the next one is there.
 
-use millstream_types::{CheckpointId, MonoTime};
+use millstream_types::{CheckpointId, Epoch, MonoTime};
 
 use super::entry::{CheckpointIds, Entry, EntryKind, EntryNumber};
 use super::machine::{Answer, ClaimChain, Phase};
 use super::messages::{Action, CreateOutcome, Loss, Refusal, Ticket};
+use super::reading::REREADS_MAX;
 use super::sabotage::Rule;
 
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
@@ -69,6 +70,12 @@ impl ClaimChain {
         };
         if let Some(state) = tip.terminal() {
             return self.refuse(Refusal::Terminal { state }, actions);
+        }
+        if let Some((epoch, loss)) = &claim.passed
+            && tip.epoch() >= *epoch
+        {
+            let loss = loss.clone();
+            return self.lose(loss, actions);
         }
         let first = if self.sabotage.removed(Rule::ReuseCheckpointIds) {
             let restore = tip.restore_point().map(|point| point.checkpoint.id);
@@ -190,13 +197,14 @@ impl ClaimChain {
         };
         let entry = writing.entry.clone();
         if highest > entry.number && !self.sabotage.removed(Rule::AppendAfterForeign) {
-            return self.lose(
-                Loss::Passed {
-                    number: entry.number,
-                    highest,
-                },
-                actions,
-            );
+            let loss = Loss::Passed {
+                number: entry.number,
+                highest,
+            };
+            return match entry.kind {
+                EntryKind::Claim { .. } => self.on_claim_passed(entry.epoch, loss, actions),
+                _ => self.lose(loss, actions),
+            };
         }
         if let Err(error) = tip.extend_under(&entry, self.sabotage) {
             return self.refuse(Refusal::Broken(error), actions);
@@ -214,6 +222,21 @@ impl ClaimChain {
             actions.push(appended(&entry));
         }
         self.write_next(actions);
+    }
+
+    /// The chain is above our CLAIM. If the number was free only because the owner had deleted its
+    /// entry, the claim never held and is made again; if another's claim followed, the job is
+    /// theirs, which the next reading shows.
+    fn on_claim_passed(&mut self, epoch: Epoch, loss: Loss, actions: &mut Vec<Action>) {
+        match &mut self.claim {
+            Some(claim) if claim.rereads < REREADS_MAX => {
+                claim.rereads += 1;
+                claim.passed = Some((epoch, loss));
+                self.tip = None;
+                self.read_from_listing(actions);
+            }
+            Some(_) | None => self.lose(loss, actions),
+        }
     }
 
     fn go_on(&mut self, stage: Stage, actions: &mut Vec<Action>) {

@@ -61,6 +61,15 @@ impl TcpNet {
     }
 }
 
+/// The name service gives up after half a minute and more, which is too long for whoever waits.
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+fn no_answer() -> io::Error {
+    let seconds = RESOLVE_TIMEOUT.as_secs();
+    let text = format!("no answer from the name service within {seconds} s");
+    io::Error::new(io::ErrorKind::TimedOut, text)
+}
+
 #[async_trait]
 impl Net for TcpNet {
     async fn listen(&self, addr: SocketAddr) -> Result<Listener, NetError> {
@@ -97,7 +106,9 @@ impl Net for TcpNet {
             .strip_prefix('[')
             .and_then(|rest| rest.strip_suffix(']'))
             .unwrap_or(host);
-        let found = tokio::net::lookup_host((bare, port)).await;
+        let lookup = tokio::net::lookup_host((bare, port));
+        let found = Clock::real().timeout(RESOLVE_TIMEOUT, lookup).await;
+        let found = found.unwrap_or_else(|_| Err(no_answer()));
         if found.is_err() && bare.eq_ignore_ascii_case("localhost") {
             // A minimal system has no hosts file, and the name means this host anyway (RFC 6761).
             let ips = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];

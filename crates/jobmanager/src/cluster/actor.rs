@@ -124,6 +124,7 @@ impl Cluster {
                 demand,
                 previous,
             } => {
+                let needed = demand.count();
                 self.forget_allocation(job, epoch);
                 self.step_pool(slots::Event::Request {
                     job,
@@ -131,6 +132,7 @@ impl Cluster {
                     demand,
                     previous,
                 });
+                self.say_if_waiting(job, needed);
             }
             ClusterEvent::ReleaseSlots { job, epoch } => {
                 self.forget_allocation(job, epoch);
@@ -353,6 +355,14 @@ impl Cluster {
         self.pool
             .step(self.env.clock().monotonic(), event, &mut actions);
         self.carry_out(actions);
+    }
+
+    /// A job that waits shows nothing else until it gets its slots or gives up.
+    fn say_if_waiting(&self, job: JobId, needed: usize) {
+        if !self.allocated.contains_key(&job) {
+            let (registered, free) = self.pool.slots();
+            info!(job_id = %job, needed, free, registered, "job waits for slots");
+        }
     }
 
     fn carry_out(&mut self, actions: Vec<slots::Action>) {
