@@ -117,7 +117,9 @@ fn a_job_without_slots_fails_with_the_numbers() {
     }
     // Not only when it is too late.
     let log = cluster.log("jobmanager");
-    let waits = log.lines().find(|line| line.contains("job waits for slots"));
+    let waits = log
+        .lines()
+        .find(|line| line.contains("job waits for slots"));
     let waits = waits.unwrap_or_else(|| panic!("nothing on the wait: {log}"));
     for part in [&*id, "needed=2", "free=1", "registered=1"] {
         assert!(waits.contains(part), "{part} is missing in: {waits}");
