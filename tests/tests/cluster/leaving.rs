@@ -231,7 +231,7 @@ fn an_advertised_name_that_nobody_resolves_fails_the_job_by_name() {
          parallelism: 2\n\
          restart-strategy: { type: none }\n\
          pipeline:\n\
-         \x20 - source: { uid: rows, connector: generator, rows: 1000, columns: { key: { key: 10 } } }\n\
+         \x20 - source: { uid: rows, connector: generator, rate: 1000, columns: { key: { key: 10 } } }\n\
          \x20 - key-by: [key]\n\
          \x20 - aggregate: { uid: counts, select: { n: \"count(*)\" } }\n\
          \x20 - sink: { uid: out, connector: print }\n";

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::process::{finish, program, text};
 
 const KEYS: u64 = 50;
-const ROWS: u64 = 60_000;
+const ROWS: u64 = 100_000;
 
 /// Each key's rows come from one reader: the number of keys is a multiple of their number.
 fn write_job(dir: &Path, backend: &str) {
