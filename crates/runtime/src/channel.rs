@@ -97,6 +97,12 @@ impl SenderEnd {
         }
     }
 
+    /// Whether the consumer, or the connection to it, has taken everything that was put in line.
+    pub fn is_taken(&self) -> bool {
+        let state = self.shared.state.lock();
+        state.is_abandoned || state.queue.len() == 0
+    }
+
     /// What the consumer said since the last call.
     pub fn take_feedback(&self) -> Option<Feedback> {
         let mut state = self.shared.state.lock();

@@ -88,6 +88,13 @@ impl Outputs {
             .all(|edge| edge.senders.iter().all(SenderEnd::has_room))
     }
 
+    /// Whether everything that was sent has been taken.
+    pub(crate) fn are_taken(&self) -> bool {
+        self.edges
+            .iter()
+            .all(|edge| edge.senders.iter().all(SenderEnd::is_taken))
+    }
+
     /// Sends rows of the operator at this position of the chain.
     pub(crate) fn emit(
         &mut self,

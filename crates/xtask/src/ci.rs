@@ -74,6 +74,7 @@ fn builds(nextest: bool) -> [Step; 2] {
     let mut build_tests = tests(nextest);
     build_tests.name = "build of the tests";
     build_tests.args.push("--no-run");
+    build_tests.args.retain(|arg| *arg != "--no-fail-fast");
     let build = vec!["build", "--workspace", "--bins", "--profile", PROFILE];
     [
         Step {
@@ -205,6 +206,17 @@ mod tests {
                     .windows(2)
                     .any(|args| args[0].ends_with("profile") && args[1] == PROFILE)
             );
+        }
+    }
+
+    #[test]
+    fn a_build_of_tests_runs_none_and_asks_for_nothing_that_runs_need() {
+        for build in [builds(true), builds(false)]
+            .into_iter()
+            .map(|[_, tests]| tests)
+        {
+            assert!(build.args.contains(&"--no-run"));
+            assert!(!build.args.contains(&"--no-fail-fast"));
         }
     }
 

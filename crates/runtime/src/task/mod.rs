@@ -128,9 +128,23 @@ impl Task {
                     self.wait(deadline).await;
                     self.counters.spend(spent, self.now().saturating_since(now));
                 }
-                Turn::Ended => return Ok(TaskEnd::Finished),
+                Turn::Ended => return Ok(self.let_go().await),
             }
         }
+    }
+
+    /// Waits until all that was sent has been taken. A task whose rows wait for a connection that
+    /// is never made must still be there to fail.
+    async fn let_go(&mut self) -> TaskEnd {
+        while !self.outputs.are_taken() {
+            while let Some(control) = self.mailbox.take() {
+                if control == TaskControl::Cancel {
+                    return TaskEnd::Canceled;
+                }
+            }
+            self.signal.rung().await;
+        }
+        TaskEnd::Finished
     }
 
     fn now(&self) -> MonoTime {

@@ -61,7 +61,7 @@ pub(crate) struct TaskSetup {
 /// Runs a task to its end. `on_running` is called when it has restored its state and its sinks
 /// have caught up.
 pub(crate) async fn run(setup: TaskSetup, on_running: impl FnOnce()) -> TaskEnd {
-    let stop = setup.stop.clone();
+    let (stop, signal) = (setup.stop.clone(), setup.signal.clone());
     let opened = tokio::select! {
         biased;
         () = stop.cancelled() => return TaskEnd::Canceled,
@@ -71,7 +71,11 @@ pub(crate) async fn run(setup: TaskSetup, on_running: impl FnOnce()) -> TaskEnd 
         Err(failure) => return TaskEnd::Failed(failure),
         Ok(Opened::Finished(outputs)) => {
             on_running();
-            return leave(outputs);
+            return tokio::select! {
+                biased;
+                () = stop.cancelled() => TaskEnd::Canceled,
+                end = leave(outputs, &signal) => end,
+            };
         }
         Ok(Opened::Task(task)) => task,
     };
@@ -96,13 +100,16 @@ enum Opened {
     Finished(Outputs),
 }
 
-fn leave(mut outputs: Outputs) -> TaskEnd {
+async fn leave(mut outputs: Outputs, signal: &Signal) -> TaskEnd {
     outputs.watermark(MonoTime::ZERO, EventTime::MAX);
     let marks = [Element::EndOfData { drain: true }, Element::EndOfPartition];
-    match marks.iter().try_for_each(|mark| outputs.mark(mark)) {
-        Ok(()) => TaskEnd::Finished,
-        Err(failure) => TaskEnd::Failed(failure),
+    if let Err(failure) = marks.iter().try_for_each(|mark| outputs.mark(mark)) {
+        return TaskEnd::Failed(failure);
     }
+    while !outputs.are_taken() {
+        signal.rung().await;
+    }
+    TaskEnd::Finished
 }
 
 async fn open(mut setup: TaskSetup) -> Result<Opened, FailureInfo> {
