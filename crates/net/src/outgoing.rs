@@ -41,16 +41,22 @@ impl Outgoing {
             apply(&mut outputs, command);
         }
         self.shared.fail(outputs.tasks(), failure.clone());
-        drop(outputs);
+        // The channels stay: a task whose rows nobody takes must not end as if they had been.
         loop {
             let command = tokio::select! {
                 () = stop.cancelled() => return,
                 command = self.commands.recv() => command,
             };
-            match command {
-                Some(Command::Open(new)) => self.shared.fail(vec![new.own], failure.clone()),
-                Some(Command::Close(_)) => {}
+            let late = match &command {
+                Some(Command::Open(new)) => Some(new.own),
+                Some(Command::Close(_)) => None,
                 None => return,
+            };
+            command
+                .into_iter()
+                .for_each(|command| apply(&mut outputs, command));
+            if let Some(own) = late {
+                self.shared.fail(vec![own], failure.clone());
             }
         }
     }
