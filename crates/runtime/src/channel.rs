@@ -100,7 +100,7 @@ impl SenderEnd {
     /// Whether the consumer, or the connection to it, has taken everything that was put in line.
     pub fn is_taken(&self) -> bool {
         let state = self.shared.state.lock();
-        state.is_abandoned || state.queue.len() == 0
+        state.is_abandoned || state.queue.peek().is_none()
     }
 
     /// What the consumer said since the last call.
