@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The kernel's unit of the times in `/proc`: fixed to 100 a second on Linux.
-const TICKS_PER_SECOND: u64 = 100;
+pub const TICKS_PER_SECOND: u64 = 100;
 
 /// CPU time, user and system, of all children that have ended, and theirs.
 pub fn of_children() -> Duration {

@@ -1,9 +1,10 @@
-//! Development tasks: `cargo xtask ci | tidy | conformance`.
+//! Development tasks: `cargo xtask ci | tidy | conformance | bench`.
 //!
 //! Invariants: what CI checks is what a developer runs; every complaint names file, line and remedy.
 //!
 //! Must never depend on: any crate of the product, so that it builds in seconds.
 
+mod bench;
 mod ci;
 mod conformance;
 mod cpu;
@@ -15,25 +16,35 @@ mod tree;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "\
-usage: cargo xtask <command>
+use clap::{Parser, Subcommand};
 
-  ci            format, lints, tidy, build and all tests, as CI runs them
-  tidy          what compilers do not check: arrows between crates, hooks, citations, file lengths
-  conformance   writes docs/conformance.md: which test proves which item of the checklist
-";
+/// Development tasks.
+#[derive(Parser, Debug)]
+#[command(name = "cargo xtask", max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand, Debug)]
+enum Task {
+    /// Format, lints, tidy, build and all tests, as CI runs them.
+    Ci,
+    /// What compilers do not check: arrows between crates, hooks, citations, file lengths.
+    Tidy,
+    /// Writes docs/conformance.md: which test proves which item of the checklist.
+    Conformance,
+    /// Measures rows per CPU-second, and appends them to docs/benchmarks.md.
+    Bench(bench::BenchArgs),
+}
 
 fn main() -> ExitCode {
-    let command: Vec<String> = std::env::args().skip(1).collect();
     let root = workspace_root();
-    let result = match command.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["ci"] => ci::run(&root),
-        ["tidy"] => tidy::run(&root),
-        ["conformance"] => conformance::write(&root),
-        _ => {
-            eprint!("{USAGE}");
-            return ExitCode::from(2);
-        }
+    let result = match Cli::parse().task {
+        Task::Ci => ci::run(&root),
+        Task::Tidy => tidy::run(&root),
+        Task::Conformance => conformance::write(&root),
+        Task::Bench(args) => bench::bench(&root, &args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

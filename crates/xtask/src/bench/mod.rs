@@ -1,0 +1,275 @@
+//! `cargo xtask bench`: rows per CPU-second of Millstream, and of others on the same rows.
+//!
+//! The rules are in `docs/benchmarks.md`. Everything a side starts is its own process, whose CPU time
+//! is read from the kernel; no side's own figures are believed but for its checkpoints.
+
+mod case;
+mod data;
+mod ours;
+mod outcome;
+mod page;
+mod proc;
+mod rivals;
+mod tools;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::{Args, ValueEnum};
+
+use self::case::{Case, Input};
+use self::data::Data;
+use self::ours::{Cluster, Sink, write_job};
+use self::page::{Circumstances, Measured};
+use self::rivals::{DataFusion, Flink};
+use self::tools::run;
+use crate::report::Failure;
+
+/// Arguments of `bench`.
+#[derive(Args, Debug)]
+pub struct BenchArgs {
+    /// Which benchmarks; none: all.
+    names: Vec<String>,
+    /// Measure another side in the same run.
+    #[arg(long, value_enum)]
+    vs: Vec<Rival>,
+    /// Runs of each side; the page shows all, and the middle one's details.
+    #[arg(long, default_value_t = 1)]
+    runs: u32,
+    /// Print the table and leave the page alone.
+    #[arg(long)]
+    dry: bool,
+    /// Skip the comparison of the output with DataFusion's.
+    #[arg(long, requires = "dry")]
+    unchecked: bool,
+    /// Where data, environments and runs are kept. Default: ~/.cache/millstream/bench.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Where the release programs are. Default: they are built.
+    #[arg(long, value_name = "DIR", requires = "dry")]
+    binaries: Option<PathBuf>,
+}
+
+/// Another side.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Rival {
+    /// Apache Flink 2.3 on RocksDB.
+    Flink,
+    /// The same query as a batch of DataFusion: the practical limit.
+    Datafusion,
+}
+
+/// Measures, prints the table, and appends it to the page.
+pub fn bench(root: &Path, args: &BenchArgs) -> Result<(), Failure> {
+    let cases = case::select(&args.names).map_err(Failure::Unexpected)?;
+    let dir = args.dir.clone().or_else(default_dir);
+    let dir = dir.ok_or_else(|| Failure::Unexpected("HOME is not set: give --dir".to_owned()))?;
+    let data = Data::prepare(root, &dir)?;
+    let bench = Bench {
+        root: root.to_owned(),
+        binaries: match &args.binaries {
+            Some(binaries) => binaries.clone(),
+            None => build(root)?,
+        },
+        data,
+        dir,
+    };
+    let mut measured = Vec::new();
+    for case in cases {
+        let checked = match args.unchecked {
+            true => "no".to_owned(),
+            false => bench.check(case)?,
+        };
+        println!("{}: output checked: {checked}", case.name);
+        measured.push(Measured {
+            case,
+            ours: Vec::new(),
+            flink: Vec::new(),
+            flink_mini_batch: Vec::new(),
+            datafusion: Vec::new(),
+            checked,
+        });
+    }
+    bench.measure_ours(&mut measured, args.runs)?;
+    if args.vs.contains(&Rival::Flink) {
+        bench.measure_flink(&mut measured, args.runs)?;
+    }
+    if args.vs.contains(&Rival::Datafusion) {
+        bench.measure_datafusion(&mut measured, args.runs)?;
+    }
+    let section = page::section(&circumstances(root)?, &measured);
+    println!("{section}");
+    match args.dry {
+        true => Ok(()),
+        false => page::append(root, &section),
+    }
+}
+
+/// What all cases share.
+struct Bench {
+    root: PathBuf,
+    dir: PathBuf,
+    binaries: PathBuf,
+    data: Data,
+}
+
+impl Bench {
+    /// Runs one copy of a case's rows into files and compares them with a batch's answer.
+    fn check(&self, case: &'static Case) -> Result<String, Failure> {
+        let datafusion = DataFusion::prepare(&self.root, &self.dir)?;
+        let run_dir = self.dir.join("check");
+        let cluster = Cluster::start(&self.binaries, &run_dir)?;
+        let write = |case: &Case, data: &Path| {
+            let written = run_dir.join(format!("written-{}", case.name));
+            let sink = Sink::Files(&written);
+            let job = write_job(&self.root, &run_dir, case, data, 1, &sink)?;
+            cluster.run(&job)?;
+            Ok::<_, Failure>(written)
+        };
+        let data = match case.input {
+            Input::Bids(_) | Input::Words(_) => self.data.copies(case, 1)?,
+            // A job that only passes them on shows which rows the generator makes.
+            Input::Generated { .. } => write(find("pass-through")?, Path::new(""))?,
+        };
+        let written = write(case, &data)?;
+        let result = datafusion.check(case, &data, case.rows(1), &written);
+        drop(cluster);
+        let result = result?;
+        // Of a failure all is kept, to be looked at.
+        fs::remove_dir_all(&run_dir)
+            .map_err(Failure::io(format!("remove {}", run_dir.display())))?;
+        Ok(result)
+    }
+
+    fn measure_ours(&self, measured: &mut [Measured], runs: u32) -> Result<(), Failure> {
+        let run_dir = self.dir.join("run");
+        let mut cluster = Cluster::start(&self.binaries, &run_dir)?;
+        for each in measured {
+            let units = each.case.units().ours;
+            let data = self.data.copies(each.case, units)?;
+            let job = write_job(
+                &self.root,
+                &run_dir,
+                each.case,
+                &data,
+                units,
+                &Sink::Blackhole,
+            )?;
+            for _ in 0..runs {
+                let outcome = cluster.measure(each.case, &job)?;
+                show(each.case, "Millstream", &outcome);
+                each.ours.push(outcome);
+            }
+        }
+        Ok(())
+    }
+
+    fn measure_flink(&self, measured: &mut [Measured], runs: u32) -> Result<(), Failure> {
+        let flink = Flink::start(&self.root, &self.dir)?;
+        for each in measured {
+            let data = self.data.copies(each.case, each.case.units().flink)?;
+            // The first run of a query in a cluster is slower: it does not count.
+            flink.measure(each.case, &data, false)?;
+            for _ in 0..runs {
+                let outcome = flink.measure(each.case, &data, false)?;
+                show(each.case, "Flink", &outcome);
+                each.flink.push(outcome);
+                if each.case.is_stateful {
+                    let outcome = flink.measure(each.case, &data, true)?;
+                    show(each.case, "Flink, mini-batch", &outcome);
+                    each.flink_mini_batch.push(outcome);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn measure_datafusion(&self, measured: &mut [Measured], runs: u32) -> Result<(), Failure> {
+        let datafusion = DataFusion::prepare(&self.root, &self.dir)?;
+        for each in measured {
+            let data = self.data.copies(each.case, each.case.units().datafusion)?;
+            for _ in 0..runs {
+                let outcome = datafusion.measure(each.case, &data)?;
+                show(each.case, "DataFusion", &outcome);
+                each.datafusion.push(outcome);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn show(case: &Case, side: &str, outcome: &outcome::Outcome) {
+    let rate = outcome.rows_per_cpu_second() / 1e3;
+    let checkpoints = outcome
+        .checkpoints
+        .map_or(0, |checkpoints| checkpoints.completed);
+    println!(
+        "{}: {side}: {rate:.0} k rows per CPU-second, {:.1} s, {checkpoints} checkpoints",
+        case.name, outcome.seconds
+    );
+}
+
+fn find(name: &str) -> Result<&'static Case, Failure> {
+    let found = case::CASES.iter().find(|case| case.name == name);
+    found.ok_or_else(|| Failure::Unexpected(format!("there is no benchmark {name}")))
+}
+
+/// The programs as they are deployed.
+fn build(root: &Path) -> Result<PathBuf, Failure> {
+    println!("building the release programs: an hour of CPU time the first time");
+    let status = Command::new("cargo")
+        .args(["build", "--release", "--workspace", "--bins"])
+        .current_dir(root)
+        .status()
+        .map_err(Failure::io("run cargo build --release"))?;
+    if !status.success() {
+        return Err(Failure::Step {
+            step: "building the release programs".to_owned(),
+            rerun: "cargo build --release --workspace --bins".to_owned(),
+        });
+    }
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    Ok(target.join("release"))
+}
+
+fn default_dir() -> Option<PathBuf> {
+    Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/millstream/bench"))
+}
+
+fn circumstances(root: &Path) -> Result<Circumstances, Failure> {
+    let git = |args: &[&str]| run(Command::new("git").args(args).current_dir(root));
+    let changed = if git(&["status", "--porcelain", "crates"])?.is_empty() {
+        ""
+    } else {
+        ", changed"
+    };
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").map_err(Failure::io("read /proc/cpuinfo"))?;
+    let values = |key: &str| {
+        let lines: Vec<_> = cpuinfo
+            .lines()
+            .filter(|line| line.starts_with(key))
+            .collect();
+        let value = lines
+            .first()
+            .and_then(|line| line.split_once(": "))
+            .map_or("", |(_, value)| value);
+        (lines.len(), value.to_owned())
+    };
+    let memory = fs::read_to_string("/proc/meminfo").map_err(Failure::io("read /proc/meminfo"))?;
+    let total = memory
+        .split_whitespace()
+        .nth(1)
+        .and_then(|kib| kib.parse::<u64>().ok())
+        .unwrap_or(0);
+    let (n_cores, model) = values("model name");
+    Ok(Circumstances {
+        date: run(Command::new("date").arg("+%Y-%m-%d"))?,
+        commit: format!(
+            "commit {}{changed}",
+            git(&["rev-parse", "--short", "HEAD"])?
+        ),
+        hardware: format!("{n_cores} cores of {model}, {} GiB of memory", total >> 20),
+    })
+}
