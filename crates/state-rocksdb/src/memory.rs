@@ -9,7 +9,7 @@ use rocksdb::{BlockBasedOptions, Cache, DBCompressionType, LogLevel, Options, Wr
 ///
 /// | share | for |
 /// |---|---|
-/// | 1/2 | dirty maps: an active and a frozen one for each operator |
+/// | 1/2 | dirty maps: an active and a frozen one for each operator; what they leave keeps the one before for reads |
 /// | 1/4 | write buffers of all databases, charged to the block cache |
 /// | 1/4 | blocks, indexes and filters |
 ///

@@ -67,6 +67,8 @@ pub struct StateUsage {
     pub active_bytes: usize,
     /// Bytes of the map that a snapshot holds frozen.
     pub frozen_bytes: usize,
+    /// Bytes of the map that was written down last and still serves reads.
+    pub drained_bytes: usize,
     /// The snapshot whose freeze is not lifted yet. After [`StateError::Full`] the task goes on
     /// when there is none any more, long before the upload ends.
     pub frozen_for: Option<CheckpointId>,

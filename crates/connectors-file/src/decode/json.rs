@@ -15,26 +15,34 @@ use super::types::ColumnType;
 
 /// How deep objects and lists may be nested.
 const DEPTH_MAX: usize = 64;
+/// So many digits always fit into a BIGINT.
+const SHORT_DIGITS: usize = 18;
 
 /// Columns by name.
 pub(super) struct Names {
     columns: BTreeMap<String, usize>,
-    /// In order of the columns: records tend to have their keys in that order.
+    /// In order of the columns, with quotes: records tend to have their keys in that order and form.
+    /// Empty for a name that is written with escapes.
     in_order: Vec<String>,
 }
 
 impl Names {
     pub(super) fn new(schema: &SchemaRef) -> Self {
-        let in_order: Vec<String> = schema.fields().iter().map(|f| f.name().clone()).collect();
-        let columns = in_order.iter().cloned().zip(0..).collect();
-        Self { columns, in_order }
+        let names = || schema.fields().iter().map(|field| field.name());
+        let quoted = |name: &String| match plain_bytes(name.as_bytes()) == name.len() {
+            true => format!("\"{name}\""),
+            false => String::new(),
+        };
+        Self {
+            columns: names().cloned().zip(0..).collect(),
+            in_order: names().map(quoted).collect(),
+        }
     }
 
-    fn find(&self, name: &str, guess: usize) -> Option<usize> {
-        match self.in_order.get(guess) {
-            Some(likely) if likely == name => Some(guess),
-            _ => self.columns.get(name).copied(),
-        }
+    /// The bytes of the key of this column, quotes included, if the text starts with it.
+    fn guess(&self, text: &str, column: usize) -> Option<usize> {
+        let quoted = self.in_order.get(column)?;
+        (!quoted.is_empty() && text.starts_with(quoted)).then_some(quoted.len())
     }
 }
 
@@ -54,10 +62,20 @@ pub(super) fn record(text: &str, names: &Names, rows: &mut Rows) -> Result<(), F
         if cursor.peek() != Some(b'"') {
             return cursor.flaw("a key in quotes is expected here");
         }
-        let kept = rows.scratch.len();
-        let piece = cursor.string(&mut rows.scratch)?;
-        let column = names.find(piece.text(text, &rows.scratch), guess);
-        rows.scratch.truncate(kept);
+        let column = match names.guess(&text[at..], guess) {
+            Some(length) => {
+                cursor.at += length;
+                Some(guess)
+            }
+            None => {
+                let kept = rows.scratch.len();
+                let piece = cursor.string(&mut rows.scratch)?;
+                let name = piece.text(text, &rows.scratch);
+                let column = names.columns.get(name).copied();
+                rows.scratch.truncate(kept);
+                column
+            }
+        };
         cursor.skip_space();
         if cursor.peek() != Some(b':') {
             let key = &text[at..cursor.at];
@@ -174,6 +192,11 @@ impl<'a> Cursor<'a> {
 
     /// A value of a declared column.
     fn value(&mut self, of: ColumnType, scratch: &mut String) -> Result<Slot, Flaw> {
+        if of == ColumnType::BigInt
+            && let Some(value) = self.short_integer()
+        {
+            return Ok(Slot::Int(value));
+        }
         let at = self.at;
         let found = self.kind_here();
         let parsed = match (self.peek(), of) {
@@ -270,6 +293,33 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
+    /// An integer that surely fits and is followed by what ends a value: the common case. Anything
+    /// else is left where it is.
+    fn short_integer(&mut self) -> Option<i64> {
+        let rest = &self.text.as_bytes()[self.at..];
+        let (is_negative, digits) = match rest.split_first()? {
+            (b'-', digits) => (true, digits),
+            _ => (false, rest),
+        };
+        let mut value = 0_i64;
+        let mut n_digits = 0;
+        while let Some(digit @ b'0'..=b'9') = digits.get(n_digits) {
+            // More digits overflow, or will be seen not to.
+            if n_digits == SHORT_DIGITS {
+                return None;
+            }
+            value = value * 10 + i64::from(digit - b'0');
+            n_digits += 1;
+        }
+        let is_plain = matches!(digits.get(n_digits), Some(b',' | b'}' | b' '));
+        let is_padded = n_digits > 1 && digits[0] == b'0';
+        if n_digits == 0 || is_padded || !is_plain {
+            return None;
+        }
+        self.at += usize::from(is_negative) + n_digits;
+        Some(if is_negative { -value } else { value })
+    }
+
     /// The digits of a number, in the form that JSON allows.
     fn number(&mut self) -> Result<&'a str, Flaw> {
         let start = self.at;
@@ -329,11 +379,7 @@ impl<'a> Cursor<'a> {
 
     /// Goes to the next quote or backslash, and returns which it is.
     fn plain(&mut self) -> Result<u8, Flaw> {
-        let rest = &self.text.as_bytes()[self.at..];
-        let stop = rest
-            .iter()
-            .position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f));
-        self.at += stop.unwrap_or(rest.len());
+        self.at += plain_bytes(&self.text.as_bytes()[self.at..]);
         match self.peek() {
             Some(byte @ (b'"' | b'\\')) => Ok(byte),
             Some(byte) => self.flaw(format!("control character {byte:#04x} within a text")),
@@ -394,5 +440,90 @@ impl<'a> Cursor<'a> {
         }
         self.at += 4;
         u32::from_str_radix(digits, 16).ok()
+    }
+}
+
+/// How many bytes come before the first quote, backslash or control character.
+fn plain_bytes(bytes: &[u8]) -> usize {
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (n, word) in words.iter().enumerate() {
+        let stops = stops_in(u64::from_le_bytes(*word));
+        if stops != 0 {
+            return n * 8 + stops.trailing_zeros() as usize / 8;
+        }
+    }
+    let is_stop = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..=0x1f);
+    let in_rest = rest.iter().position(is_stop);
+    words.len() * 8 + in_rest.unwrap_or(rest.len())
+}
+
+/// The high bit of the first of eight bytes that ends plain text is set, and no bit below it.
+/// Subtracting from a byte that is too small borrows, which shows in its high bit; what the borrow
+/// does to the bytes above does not matter.
+fn stops_in(word: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word;
+    let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    (below(word, 0x20) | equal(b'"') | equal(b'\\')) & (ONES << 7)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_text_ends_at_the_same_byte_whether_looked_at_by_eight_or_one_by_one() {
+        let is_stop = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..=0x1f);
+        for byte in 0..=255_u8 {
+            for around in [b'a', 0x7f, 0x80, 0xff, b' ', b'#', b'[', b'!'] {
+                for length in 0..20 {
+                    for at in 0..length {
+                        let mut text = vec![around; length];
+                        text[at] = byte;
+                        let expected = text.iter().position(is_stop).unwrap_or(length);
+                        assert_eq!(plain_bytes(&text), expected, "{text:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_of_several_stops_counts() {
+        let mut text = *b"ab\"\\\x01\"cdefghijkl";
+        assert_eq!(plain_bytes(&text), 2);
+        text[2] = b'c';
+        assert_eq!(plain_bytes(&text), 3);
+    }
+
+    #[test]
+    fn an_integer_in_the_common_form_is_read_and_anything_else_is_left_alone() {
+        let read = |text: &str| {
+            let mut cursor = Cursor { text, at: 0 };
+            let value = cursor.short_integer();
+            (value, cursor.at)
+        };
+        assert_eq!(read("12,"), (Some(12), 2));
+        assert_eq!(read("-7}"), (Some(-7), 2));
+        assert_eq!(read("0 "), (Some(0), 1));
+        assert_eq!(read("-0,"), (Some(0), 2));
+        assert_eq!(
+            read("999999999999999999,"),
+            (Some(999_999_999_999_999_999), 18)
+        );
+        for text in [
+            "1234567890123456789,",
+            "01,",
+            "-",
+            "-,",
+            "1.5,",
+            "1e3,",
+            "12",
+            "",
+            "null",
+            "\"1\",",
+        ] {
+            assert_eq!(read(text), (None, 0), "{text}");
+        }
     }
 }

@@ -34,6 +34,8 @@ pub(super) enum Slot {
 pub(super) struct Rows {
     schema: SchemaRef,
     types: Vec<ColumnType>,
+    /// Columns that must not be NULL.
+    required: Vec<usize>,
     builders: Vec<Builder>,
     slots: Vec<Slot>,
     /// Texts without their escapes.
@@ -67,7 +69,10 @@ impl Rows {
         });
         let types: Vec<ColumnType> = types.collect::<Result<_, _>>()?;
         let builders = schema.fields().iter().zip(&types);
+        let required = schema.fields().iter().enumerate();
+        let required = required.filter(|(_, field)| !field.is_nullable());
         Ok(Self {
+            required: required.map(|(column, _)| column).collect(),
             schema: Arc::clone(schema),
             builders: builders
                 .map(|(field, of)| Builder::new(field, *of))
@@ -109,15 +114,10 @@ impl Rows {
 
     /// Adds the row that was set.
     pub(super) fn commit(&mut self, record: &str) -> Result<(), Flaw> {
-        let fields = self.schema.fields().iter();
-        if let Some((field, _)) = fields
-            .zip(&self.slots)
-            .find(|(field, slot)| !field.is_nullable() && **slot == Slot::Null)
-        {
-            let what = format!(
-                "column {:?} is missing or NULL and must not be",
-                field.name()
-            );
+        let is_missing = |column: &&usize| self.slots[**column] == Slot::Null;
+        if let Some(column) = self.required.iter().find(is_missing) {
+            let name = self.schema.field(*column).name();
+            let what = format!("column {name:?} is missing or NULL and must not be");
             return Err(Flaw { at: 0, what });
         }
         for (builder, slot) in self.builders.iter_mut().zip(&self.slots) {

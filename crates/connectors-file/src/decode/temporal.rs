@@ -32,8 +32,8 @@ pub(super) fn timestamp_ms(text: &str) -> Option<i64> {
             if !(1..=9).contains(&length) {
                 return None;
             }
-            let digits = format!("{:0<3}", &fraction[..length.min(3)]);
-            ms += digits.parse::<i64>().ok()?;
+            let kept = length.min(3);
+            ms += digits(&fraction.as_bytes()[..kept])? * [100, 10, 1][kept - 1];
             rest = &fraction[length..];
         }
     }
@@ -59,11 +59,7 @@ fn offset_ms(text: &str) -> Option<i64> {
 }
 
 fn date(text: &str) -> Option<(i32, &str)> {
-    let year = text.get(..4)?;
-    let year: i64 = year
-        .bytes()
-        .all(|byte| byte.is_ascii_digit())
-        .then(|| year.parse().ok())??;
+    let year = digits(text.as_bytes().get(..4)?)?;
     let (month, rest) = two_digits(text[4..].strip_prefix('-')?, 12)?;
     let (day, rest) = two_digits(rest.strip_prefix('-')?, 31)?;
     if month == 0 || day == 0 || day > days_in_month(year, month) {
@@ -74,12 +70,20 @@ fn date(text: &str) -> Option<(i32, &str)> {
 }
 
 fn two_digits(text: &str, max: i64) -> Option<(i64, &str)> {
-    let digits = text.get(..2)?;
-    let value: i64 = digits
-        .bytes()
-        .all(|byte| byte.is_ascii_digit())
-        .then(|| digits.parse().ok())??;
+    let value = digits(text.as_bytes().get(..2)?)?;
     (value <= max).then_some((value, &text[2..]))
+}
+
+/// The number that a few decimal digits make.
+fn digits(text: &[u8]) -> Option<i64> {
+    let mut value = 0;
+    for digit in text {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        value = value * 10 + i64::from(digit - b'0');
+    }
+    Some(value)
 }
 
 fn days_in_month(year: i64, month: i64) -> i64 {

@@ -1,12 +1,14 @@
 //! Three layers of working state: an active dirty map, at most one frozen one, and a base that is
-//! written by draining only.
+//! written by draining only. What was drained last stays in memory as long as there is room: a key
+//! that changes in every interval is read from the base once, and not after every checkpoint.
 //!
 //! Reads and scans see the newest layer that knows a key, tombstones included. A snapshot freezes
 //! the active map, which takes the same time whatever it holds; the snapshot's thread drains it
 //! into the base, takes its view of the base, and lifts the freeze. What is written after the
 //! freeze cannot reach the base before that, so the view holds exactly what the barrier saw.
 //!
-//! When the active map has used up its share of memory: during a freeze a put is refused with
+//! Both maps together have two shares of memory; what they leave is for the map that was drained.
+//! When the active map has used up its share: during a freeze a put is refused with
 //! [`StateError::Full`]. Without one the put itself drains key groups, in turn, until there is room
 //! for what it brings: what goes in pays for what goes out, and no put stops for a whole map.
 //! A freeze that is dropped unlifted leaves its map readable, and the next access drains it.
@@ -54,6 +56,8 @@ pub struct Layers<B> {
     base: Arc<B>,
     active: ShardedMap,
     frozen: Option<Frozen>,
+    /// The map that was frozen last, in the base by now and the same there for every key it knows.
+    drained: Option<Arc<ShardedMap>>,
     active_bytes_max: usize,
     /// The group to be drained next when the map is full.
     next_drained: KeyGroup,
@@ -83,6 +87,7 @@ impl<B: Base> Layers<B> {
             base,
             active: ShardedMap::new(range),
             frozen: None,
+            drained: None,
             active_bytes_max,
             next_drained: range.first(),
             n_full: 0,
@@ -112,11 +117,13 @@ impl<B: Base> Layers<B> {
         } = &mut self.scratch;
         misses.clear();
         let frozen = self.frozen.as_ref().map(|frozen| &*frozen.map);
+        let drained = self.drained.as_deref();
         let mut found = Vec::with_capacity(keys.len());
         for (index, key) in keys.iter().enumerate() {
             let hash = keys.hash(index);
-            let in_frozen = || frozen.and_then(|map| map.get(hash, key));
-            let known = self.active.get(hash, key).or_else(in_frozen);
+            let older = [frozen, drained].into_iter().flatten();
+            let in_older = || older.filter_map(|map| map.get(hash, key)).next();
+            let known = self.active.get(hash, key).or_else(in_older);
             if known.is_none() {
                 misses.push_from(keys, index);
             }
@@ -225,6 +232,7 @@ impl<B: Base> Layers<B> {
         StateUsage {
             active_bytes: self.active.bytes(),
             frozen_bytes: held.map_or(0, |frozen| frozen.map.bytes()),
+            drained_bytes: self.drained.as_ref().map_or(0, |map| map.bytes()),
             frozen_for: draining.map(|frozen| frozen.checkpoint),
             active_bytes_max: Some(self.active_bytes_max),
             n_full: self.n_full,
@@ -245,7 +253,7 @@ impl<B: Base> Layers<B> {
                 self.n_inline_drains += 1;
             }
         }
-        self.frozen = None;
+        self.drained = self.frozen.take().map(|frozen| frozen.map);
         Ok(())
     }
 
@@ -253,6 +261,12 @@ impl<B: Base> Layers<B> {
     /// so that no slice is ever too large to be put.
     fn make_room(&mut self, incoming: usize) -> Result<(), StateError> {
         let active_bytes = self.active.bytes();
+        let frozen_bytes = self.frozen.as_ref().map_or(0, |frozen| frozen.map.bytes());
+        let drained_bytes = self.drained.as_ref().map_or(0, |map| map.bytes());
+        let shares = self.active_bytes_max.saturating_mul(2);
+        if active_bytes + incoming + frozen_bytes + drained_bytes > shares {
+            self.drained = None;
+        }
         if active_bytes == 0 || active_bytes + incoming <= self.active_bytes_max {
             return Ok(());
         }
@@ -264,6 +278,8 @@ impl<B: Base> Layers<B> {
                 running: frozen.checkpoint,
             });
         }
+        // The base is about to get ahead of it.
+        self.drained = None;
         while self.active.bytes() > 0 && self.active.bytes() + incoming > self.active_bytes_max {
             self.drain_next_group()?;
         }

@@ -15,11 +15,14 @@ struct MapBase {
     is_broken: std::sync::atomic::AtomicBool,
     /// The next write says here that it was called, and waits to be let through.
     gate: Mutex<Option<(Sender<()>, Receiver<()>)>>,
+    /// Keys that were asked for.
+    n_read: std::sync::atomic::AtomicUsize,
 }
 
 impl Base for MapBase {
     fn get(&self, keys: &StateKeys, values: &mut ValueBuffer) -> Result<(), StateError> {
         let entries = self.entries.lock().unwrap();
+        self.n_read.fetch_add(keys.len(), Ordering::Relaxed);
         values.clear();
         for key in keys.iter() {
             values.push_stored(entries.get(key).map(Vec::as_slice));
@@ -197,6 +200,43 @@ fn while_another_thread_drains_the_task_reads_everything_and_cannot_overtake_it(
     assert_eq!(layers.usage().frozen_for, None);
     put(&mut layers, 2, None).unwrap();
     assert_eq!([1, 2].map(|name| get(&mut layers, name)), [Some(11), None]);
+}
+
+fn checkpoint(layers: &mut Layers<MapBase>) {
+    let freeze = layers.freeze(CheckpointId(1)).unwrap();
+    freeze.drain_and_lift(|_| Ok(())).unwrap();
+}
+
+#[test]
+fn a_key_that_changes_in_every_interval_is_read_from_the_base_once() {
+    let mut layers = layers(usize::MAX / 2);
+    put(&mut layers, 7, Some(70)).unwrap();
+    let n_read = |layers: &Layers<MapBase>| layers.base().n_read.load(Ordering::Relaxed);
+    for round in 0..5 {
+        assert_eq!(get(&mut layers, 1), (round > 0).then_some(round));
+        put(&mut layers, 1, Some(round + 1)).unwrap();
+        checkpoint(&mut layers);
+    }
+    assert_eq!(n_read(&layers), 1);
+    assert!(layers.usage().drained_bytes > 0);
+    // One that was left alone for an interval is asked for again.
+    assert_eq!(get(&mut layers, 7), Some(70));
+    assert_eq!(n_read(&layers), 2);
+}
+
+#[test]
+fn what_was_drained_makes_room_and_is_never_read_when_the_base_is_ahead() {
+    let mut layers = layers(2_000);
+    put(&mut layers, 1, Some(10)).unwrap();
+    checkpoint(&mut layers);
+    assert_eq!(get(&mut layers, 1), Some(10));
+    assert!(layers.usage().drained_bytes > 0);
+    put(&mut layers, 1, Some(11)).unwrap();
+    // The active map fills up and is written down, the newer value among the first.
+    (2..=255).for_each(|name| put(&mut layers, name, Some(name)).unwrap());
+    assert!(layers.usage().n_inline_drains > 0);
+    assert_eq!(layers.usage().drained_bytes, 0);
+    assert_eq!(get(&mut layers, 1), Some(11));
 }
 
 #[test]
