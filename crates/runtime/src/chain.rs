@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use millstream_batch::Batch;
 use millstream_coordination::failure::{FailureInfo, FailureKind};
+use millstream_env::Clock;
 use millstream_operator::{
     Context, Emitted, ErrorKind, Event, Operator, OperatorError, OperatorInfo, Progress,
     RestoredState,
 };
 use millstream_state::KeyedStateBackend;
-use millstream_types::{CheckpointId, MonoTime, OperatorUid};
+use millstream_types::{CheckpointId, MonoTime};
 
 use crate::activity::Activity;
 use crate::counters::TaskCounters;
@@ -293,9 +294,11 @@ impl Chain {
         &mut self,
         checkpoint: CheckpointId,
         now: MonoTime,
-    ) -> Result<Vec<(OperatorUid, OperatorWork)>, SnapshotError> {
+        clock: &Clock,
+    ) -> Result<Vec<OperatorWork>, SnapshotError> {
         let mut parts = Vec::new();
         for link in &mut self.links {
+            let begun_at = clock.monotonic();
             self.activity.enter(&link.name, "snapshot", now);
             let ChainOperator {
                 info,
@@ -303,7 +306,7 @@ impl Chain {
                 backend,
                 ..
             } = &mut link.inner;
-            let mut work = OperatorWork::default();
+            let mut work = OperatorWork::new(&info.uid, &link.name);
             if let Some(backend) = backend {
                 let frozen = backend.snapshot(checkpoint).map_err(|error| {
                     let failure = failure::of_error(FailureKind::SynchronousSnapshot, &error);
@@ -329,7 +332,8 @@ impl Chain {
                 SnapshotError::Failed(failure)
             })?;
             work.elements = taken.elements;
-            parts.push((info.uid.clone(), work));
+            work.synchronous = clock.monotonic().saturating_since(begun_at);
+            parts.push(work);
         }
         self.activity.leave();
         Ok(parts)

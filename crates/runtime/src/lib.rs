@@ -15,6 +15,7 @@ mod factory;
 mod failure;
 mod gate;
 mod job_process;
+mod log;
 mod output;
 mod restore;
 mod signal;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use millstream_coordination::checkpoint::DeclineReason;
@@ -16,6 +17,7 @@ use millstream_env::{Env, StopSignal, fail_points};
 use millstream_snapshot::names::CheckpointDir;
 use millstream_snapshot::upload::{Pace, Placement, SnapshotUploader};
 use millstream_state::SnapshotWork;
+use millstream_telemetry::catalog;
 use millstream_types::{
     CheckpointId, Epoch, JobId, KeyGroupRange, MonoTime, OperatorUid, SubtaskId,
 };
@@ -23,14 +25,31 @@ use millstream_types::{
 use crate::activity::Activity;
 use crate::failure;
 use crate::job_process::Uplink;
+use crate::log;
 
 /// What the synchronous part took of one operator.
-#[derive(Default)]
 pub(crate) struct OperatorWork {
+    pub(crate) uid: OperatorUid,
+    /// The operator's name, for log lines.
+    pub(crate) name: Arc<str>,
+    /// How long its synchronous part took.
+    pub(crate) synchronous: Duration,
     /// Frozen keyed state.
     pub(crate) keyed: Option<Box<dyn SnapshotWork>>,
     /// Operator state.
     pub(crate) elements: Vec<Bytes>,
+}
+
+impl OperatorWork {
+    pub(crate) fn new(uid: &OperatorUid, name: &Arc<str>) -> Self {
+        Self {
+            uid: uid.clone(),
+            name: Arc::clone(name),
+            synchronous: Duration::ZERO,
+            keyed: None,
+            elements: Vec::new(),
+        }
+    }
 }
 
 /// Whose snapshots these are, and where they go.
@@ -48,10 +67,18 @@ pub(crate) struct SnapshotTarget {
     pub(crate) uplink: Arc<dyn Uplink>,
 }
 
+impl SnapshotTarget {
+    /// Where snapshots go, for log lines.
+    pub(crate) fn location(&self) -> String {
+        let uploader = self.uploader.as_ref();
+        uploader.map_or_else(|| "no directory".to_owned(), SnapshotUploader::address)
+    }
+}
+
 /// A snapshot whose synchronous part is done.
 pub(crate) struct TakenSnapshot {
     pub(crate) checkpoint: CheckpointId,
-    pub(crate) parts: Vec<(OperatorUid, OperatorWork)>,
+    pub(crate) parts: Vec<OperatorWork>,
     pub(crate) metrics: CheckpointMetrics,
     pub(crate) frozen_at: MonoTime,
 }
@@ -132,7 +159,7 @@ async fn finish(target: SnapshotTarget, taken: TakenSnapshot, stop: StopSignal) 
 
 async fn upload(
     target: &SnapshotTarget,
-    parts: Vec<(OperatorUid, OperatorWork)>,
+    parts: Vec<OperatorWork>,
     checkpoint: CheckpointId,
     stop: &StopSignal,
 ) -> Result<TaskSnapshot, String> {
@@ -149,7 +176,8 @@ async fn upload(
         .ok_or("the job has no checkpoint directory")?;
     let _uploading = target.activity.upload(checkpoint, uploader.address());
     let mut snapshot = TaskSnapshot::default();
-    for (uid, work) in parts {
+    for work in parts {
+        let begun_at = target.env.clock().monotonic();
         let mut state = OperatorSubtaskState::default();
         if let Some(keyed) = work.keyed {
             let handle = upload_keyed(target, uploader, placement, keyed, stop).await?;
@@ -166,7 +194,16 @@ async fn upload(
                 .push(upload.map_err(|error| millstream_telemetry::chain(&error))?);
         }
         target.env.fail_points().hit(fail_points::UPLOAD);
-        snapshot.operators.insert(uid, state);
+        let took = target.env.clock().monotonic().saturating_since(begun_at);
+        log::detail(checkpoint, || {
+            catalog::snapshot_asynchronous_part(
+                &work.name,
+                uploader.address(),
+                log::thread(),
+                took.as_millis(),
+            )
+        });
+        snapshot.operators.insert(work.uid, state);
     }
     Ok(snapshot)
 }

@@ -124,6 +124,7 @@ impl AtLeastOnce {
         let id = barrier.id;
         if self.common.aborted.remove(&id) {
             self.forget(id);
+            actions.push(AlignAction::Log(AlignLog::AbortedBefore { id }));
             actions.push(AlignAction::ForwardCancel { id });
             return false;
         }

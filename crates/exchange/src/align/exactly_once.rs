@@ -137,6 +137,7 @@ impl ExactlyOnce {
         }
         if self.common.take_aborted(newer) {
             self.common.settle(newer);
+            actions.push(AlignAction::Log(AlignLog::AbortedBefore { id: newer }));
             actions.push(AlignAction::ForwardCancel { id: newer });
             return false;
         }

@@ -148,16 +148,7 @@ pub enum AlignAction {
     Log(AlignLog),
 }
 
-/// How loud a line is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LogLevel {
-    /// We recovered.
-    Warn,
-    /// For who looks closely.
-    Debug,
-}
-
-/// A line that operators search for.
+/// What is worth a line in the log; whoever writes it has the words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AlignLog {
     /// A barrier of `newer` came while `current` was not complete.
@@ -184,6 +175,11 @@ pub enum AlignLog {
         /// The checkpoint.
         id: CheckpointId,
     },
+    /// The jobmanager gave a checkpoint up before its first barrier came.
+    AbortedBefore {
+        /// The checkpoint.
+        id: CheckpointId,
+    },
     /// A barrier that this subtask was done with.
     ObsoleteBarrier {
         /// Its checkpoint.
@@ -198,50 +194,6 @@ pub enum AlignLog {
         /// The channel.
         channel: ChannelIndex,
     },
-}
-
-impl AlignLog {
-    /// How loud.
-    pub const fn level(&self) -> LogLevel {
-        match self {
-            Self::NewerBarrier { .. }
-            | Self::NewerCancelled { .. }
-            | Self::UnexpectedBarrier { .. } => LogLevel::Warn,
-            Self::AbortingAlignment { .. }
-            | Self::SkippingAlignment { .. }
-            | Self::ObsoleteBarrier { .. } => LogLevel::Debug,
-        }
-    }
-
-    /// The message, in the established words.
-    pub fn text(&self, task: &str) -> String {
-        match self {
-            Self::NewerBarrier { newer, current } => format!(
-                "{task}: Received checkpoint barrier for checkpoint {newer} before completing \
-                 current checkpoint {current}. Skipping current checkpoint."
-            ),
-            Self::NewerCancelled { newer, current } => format!(
-                "{task}: Received cancellation barrier for checkpoint {newer} before completing \
-                 current checkpoint {current}. Skipping current checkpoint."
-            ),
-            Self::AbortingAlignment { id } => {
-                format!("{task}: Checkpoint {id} canceled, aborting alignment.")
-            }
-            Self::SkippingAlignment { id } => {
-                format!("{task}: Checkpoint {id} canceled, skipping alignment.")
-            }
-            Self::ObsoleteBarrier { id, current } => {
-                format!(
-                    "{task}: Barrier of checkpoint {id} came after checkpoint {current}: ignored."
-                )
-            }
-            Self::UnexpectedBarrier { id, channel } => {
-                format!(
-                    "{task}: Barrier of checkpoint {id} from channel {channel} was not expected: ignored."
-                )
-            }
-        }
-    }
 }
 
 /// The alignment machine of one subtask.

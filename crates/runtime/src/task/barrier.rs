@@ -6,16 +6,18 @@ use millstream_coordination::protocol::{DeclineMessage, FromTaskmanager};
 use millstream_coordination::snapshot_types::CheckpointMetrics;
 use millstream_env::fail_points;
 use millstream_exchange::align::{
-    AlignAction, AlignEvent, AlignmentMetrics, DeclineReason as Aligned, LogLevel,
+    AlignAction, AlignEvent, AlignmentMetrics, DeclineReason as Aligned,
 };
 use millstream_exchange::{Barrier, Element};
 use millstream_operator::Event;
+use millstream_telemetry::catalog;
 use millstream_types::{CheckpointId, MonoTime};
-use tracing::{debug, info, warn};
+use tracing::warn;
 
 use super::{Head, Task};
 use crate::chain::SnapshotError;
-use crate::snapshot::TakenSnapshot;
+use crate::log;
+use crate::snapshot::{OperatorWork, TakenSnapshot};
 
 impl Task {
     /// Steps the alignment; what it wants is done when the chain is empty, but for channels, which
@@ -29,13 +31,7 @@ impl Task {
                     self.gate.block(channel);
                     self.target.env.fail_points().hit(fail_points::ALIGNMENT);
                 }
-                AlignAction::Log(log) => {
-                    let text = log.text(&self.name);
-                    match log.level() {
-                        LogLevel::Warn => warn!("{text}"),
-                        LogLevel::Debug => debug!("{text}"),
-                    }
-                }
+                AlignAction::Log(line) => log::alignment(&self.name, &line),
                 later => self.aligned.push_back(later),
             }
         }
@@ -55,9 +51,6 @@ impl Task {
     }
 
     pub(super) fn on_aborted(&mut self, now: MonoTime, checkpoint: CheckpointId) {
-        info!(
-            "Checkpoint {checkpoint} has been notified as aborted, would not trigger any checkpoint."
-        );
         self.uploads.abort(checkpoint);
         self.align(now, AlignEvent::AbortedByJobmanager { id: checkpoint });
         self.chain.push_event(Event::CheckpointAborted(checkpoint));
@@ -90,10 +83,7 @@ impl Task {
         aligned: AlignmentMetrics,
     ) -> Result<(), FailureInfo> {
         let checkpoint = barrier.id;
-        debug!(
-            "Starting checkpoint ({checkpoint}) CHECKPOINT on task {}",
-            self.name
-        );
+        self.log_start(checkpoint);
         self.chain.push_event(Event::PreBarrier(checkpoint));
         self.chain.run(now, &mut self.outputs, false)?;
         let hooked_at = self.now();
@@ -121,6 +111,7 @@ impl Task {
             }
         };
         let frozen_at = self.now();
+        self.log_frozen(checkpoint, &parts);
         self.finish.on_snapshot(checkpoint);
         let metrics = CheckpointMetrics {
             start_delay: aligned.start_delay,
@@ -145,9 +136,9 @@ impl Task {
         &mut self,
         checkpoint: CheckpointId,
         now: MonoTime,
-    ) -> Result<Vec<(millstream_types::OperatorUid, crate::snapshot::OperatorWork)>, SnapshotError>
-    {
-        let mut parts = self.chain.snapshot(checkpoint, now)?;
+    ) -> Result<Vec<OperatorWork>, SnapshotError> {
+        let clock = self.target.env.clock().clone();
+        let mut parts = self.chain.snapshot(checkpoint, now, &clock)?;
         let elements = match &mut self.head {
             Head::Operator => return Ok(parts),
             Head::Reader(reader) => reader.snapshot().map_err(|mut failure| {
@@ -156,10 +147,36 @@ impl Task {
             })?,
             Head::Enumerator(enumerator) => enumerator.snapshot(),
         };
-        if let Some((_, head)) = parts.first_mut() {
+        if let Some(head) = parts.first_mut() {
             head.elements = elements;
         }
         Ok(parts)
+    }
+
+    fn log_start(&self, checkpoint: CheckpointId) {
+        log::detail(checkpoint, || {
+            let (number, of) = (self.target.task.subtask.index + 1, self.parallelism);
+            catalog::task_checkpoint_started(
+                checkpoint,
+                "CHECKPOINT",
+                &self.vertex_name,
+                number,
+                of,
+            )
+        });
+    }
+
+    fn log_frozen(&self, checkpoint: CheckpointId, parts: &[OperatorWork]) {
+        for part in parts {
+            log::detail(checkpoint, || {
+                catalog::snapshot_synchronous_part(
+                    &part.name,
+                    self.target.location(),
+                    log::thread(),
+                    part.synchronous.as_millis(),
+                )
+            });
+        }
     }
 
     fn decline(&self, checkpoint: CheckpointId, reason: Aligned, message: String) {

@@ -5,10 +5,12 @@ use millstream_exchange::align::AlignEvent;
 use millstream_exchange::watermark::{ValveAction, ValveEvent};
 use millstream_exchange::{ChannelIndex, Control, Element};
 use millstream_operator::Event;
+use millstream_telemetry::catalog;
 use millstream_types::MonoTime;
 
 use super::{Current, From, Head, Task};
 use crate::gate::Incoming;
+use crate::log;
 
 impl Task {
     pub(super) fn on_incoming(
@@ -63,6 +65,9 @@ impl Task {
             }
             Element::Status(status) => self.on_valve(now, ValveEvent::Status(channel, status)),
             Element::Barrier(barrier) => {
+                log::detail(barrier.id, || {
+                    catalog::barrier_received(barrier.id, channel)
+                });
                 self.align(now, AlignEvent::Barrier { channel, barrier });
                 Ok(())
             }

@@ -75,6 +75,8 @@ enum From {
 pub(crate) struct Task {
     /// `name (i/n)#k`, for log lines.
     name: String,
+    vertex_name: String,
+    parallelism: u32,
     target: SnapshotTarget,
     is_checkpointing: bool,
     signal: Signal,

@@ -130,6 +130,8 @@ async fn open(mut setup: TaskSetup) -> Result<Opened, FailureInfo> {
     };
     let mut task = Task {
         name: setup.name,
+        vertex_name: setup.vertex.name,
+        parallelism: setup.vertex.parallelism,
         target: setup.target,
         is_checkpointing: setup.is_checkpointing,
         signal: setup.signal,
