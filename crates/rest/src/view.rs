@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use millstream_coordination::checkpoint::{CheckpointCounts, CheckpointRecord};
+use millstream_coordination::checkpoint::{CheckpointCounts, CheckpointRecord, RestoreRecord};
 use millstream_coordination::failure::FailureRecord;
 use millstream_coordination::job::{ExecutionState, JobStatus};
 use millstream_coordination::protocol::{SlotReport, SubtaskMetrics};
 use millstream_coordination::slots::SlotRef;
 use millstream_types::{
-    Attempt, CheckpointId, Incarnation, JobId, MaxParallelism, TaskmanagerId, VertexId, WallTime,
+    Attempt, Incarnation, JobId, MaxParallelism, TaskmanagerId, VertexId, WallTime,
 };
 
 use crate::error::ViewError;
@@ -152,7 +152,7 @@ pub struct CheckpointsView {
     /// The newest failed one, also when it left the rows.
     pub latest_failed: Option<CheckpointRecord>,
     /// What the job was last restored from.
-    pub latest_restored: Option<RestoredView>,
+    pub latest_restored: Option<RestoreRecord>,
     /// Sums over the life of the coordinator.
     pub counts: CheckpointCounts,
     /// How many are under way.
@@ -163,15 +163,6 @@ pub struct CheckpointsView {
     pub consecutive_failures: usize,
     /// Where its objects are; names in the records are relative to it.
     pub directory: String,
-}
-
-/// A checkpoint that a job was restored from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RestoredView {
-    /// Which one.
-    pub id: CheckpointId,
-    /// When; none where only the fact is known.
-    pub restored_at: Option<WallTime>,
 }
 
 /// A registered taskmanager.

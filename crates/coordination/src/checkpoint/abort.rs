@@ -270,7 +270,7 @@ impl Coordinator {
         }
         if let Some(restored) = restored {
             self.failures.on_success(restored);
-            self.history.restored(restored);
+            self.history.restored(restored, at.wall);
         }
         for forgotten in self.retention.forget_oldest(self.newest_begun, actions) {
             self.history.discard(forgotten);

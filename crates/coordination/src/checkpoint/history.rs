@@ -106,6 +106,15 @@ pub struct CheckpointCounts {
     pub refused: u64,
 }
 
+/// A checkpoint that the job was restored from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RestoreRecord {
+    /// Which one.
+    pub id: CheckpointId,
+    /// When the executions that go on from it were deployed.
+    pub restored_at: WallTime,
+}
+
 /// Ring of the newest checkpoints (`web.checkpoints.history`), and the latest of each kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CheckpointHistory {
@@ -113,7 +122,7 @@ pub struct CheckpointHistory {
     records: VecDeque<CheckpointRecord>,
     latest_completed: Option<CheckpointRecord>,
     latest_failed: Option<CheckpointRecord>,
-    latest_restored: Option<CheckpointId>,
+    latest_restored: Option<RestoreRecord>,
     counts: CheckpointCounts,
 }
 
@@ -151,7 +160,7 @@ impl CheckpointHistory {
     }
 
     /// What the job was last restored from.
-    pub fn latest_restored(&self) -> Option<CheckpointId> {
+    pub fn latest_restored(&self) -> Option<RestoreRecord> {
         self.latest_restored
     }
 
@@ -172,8 +181,8 @@ impl CheckpointHistory {
         self.begin(record);
     }
 
-    pub(super) fn restored(&mut self, id: CheckpointId) {
-        self.latest_restored = Some(id);
+    pub(super) fn restored(&mut self, id: CheckpointId, restored_at: WallTime) {
+        self.latest_restored = Some(RestoreRecord { id, restored_at });
     }
 
     pub(super) fn acknowledge(&mut self, id: CheckpointId, subtask: SubtaskId, ack: AckRecord) {

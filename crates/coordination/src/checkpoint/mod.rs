@@ -35,7 +35,7 @@ pub use coordinator::Coordinator;
 pub use failures::CountedFailure;
 pub use history::{
     AckRecord, CheckpointCounts, CheckpointFailure, CheckpointHistory, CheckpointRecord,
-    CheckpointStatus, SubtaskRecord,
+    CheckpointStatus, RestoreRecord, SubtaskRecord,
 };
 pub use messages::{
     Acknowledgement, Action, Decline, Deletion, Event, Origin, RequestFailure, RetainedCheckpoint,

@@ -1,7 +1,7 @@
 //! Facts in the form in which REST and the page show them.
 
 use millstream_rest::{
-    CheckpointsView, ClusterSummary, FailuresView, JobRow, JobView, RestoredView, SubtaskView,
+    CheckpointsView, ClusterSummary, FailuresView, JobRow, JobView, SubtaskView,
     TaskmanagerView, VertexInputView, VertexView,
 };
 
@@ -88,10 +88,7 @@ pub(super) fn checkpoints(details: &CheckpointsDetails) -> CheckpointsView {
         records: history.records().cloned().collect(),
         latest_completed: history.latest_completed().cloned(),
         latest_failed: history.latest_failed().cloned(),
-        latest_restored: history.latest_restored().map(|id| RestoredView {
-            id,
-            restored_at: None,
-        }),
+        latest_restored: history.latest_restored(),
         counts: history.counts(),
         n_in_progress: details.in_progress.len(),
         restored: details.restored,

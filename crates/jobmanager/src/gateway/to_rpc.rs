@@ -158,7 +158,7 @@ pub(super) fn checkpoints(details: &CheckpointsDetails) -> CheckpointsInfo {
         failed: counts.failed,
         refused: counts.refused,
         restored: details.restored,
-        latest_restored: details.history.latest_restored(),
+        latest_restored: details.history.latest_restored().map(|r| r.id),
         checkpoints: details.history.records().map(checkpoint).collect(),
     }
 }

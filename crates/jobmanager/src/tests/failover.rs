@@ -5,10 +5,12 @@ use std::time::Duration;
 use millstream_coordination::job::JobStatus;
 use millstream_coordination::protocol::{FromTaskmanager, TaskAddress, ToTaskmanager};
 use millstream_coordination::slots::RegistrationRefusal;
+use millstream_rest::ClusterView;
 use millstream_types::{Attempt, CheckpointId, Epoch, SubtaskId, TaskmanagerId, VertexId};
 use tokio::sync::mpsc;
 
 use super::world::*;
+use crate::gateway::View;
 use crate::*;
 
 const SOURCE: SubtaskId = SubtaskId::new(VertexId(0), 0);
@@ -54,7 +56,11 @@ async fn the_loss_of_a_taskmanager_restarts_the_job_elsewhere_from_its_newest_ch
     // Checkpoints go on, under ids that were never used.
     let restored = jm.checkpoints(job).await.unwrap();
     let restored = restored.history.latest_restored().unwrap();
-    let next = world.until_checkpoint(&jm, job, restored).await;
+    let shown = View(jm.clone()).checkpoints(job).await.unwrap().unwrap();
+    assert_eq!(shown.latest_restored, Some(restored));
+    let failed_at = failures[0].root.failed_at;
+    assert!(restored.restored_at > failed_at && restored.restored_at <= world.env.clock().wall());
+    let next = world.until_checkpoint(&jm, job, restored.id).await;
     let behaviour = world.behaviour.lock();
     let of_first = behaviour.triggered.iter().filter(|(e, _)| *e == Epoch(1));
     assert!(of_first.clone().all(|(_, id)| *id < next));

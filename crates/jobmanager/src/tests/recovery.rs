@@ -32,7 +32,7 @@ async fn a_recreated_jobmanager_resumes_its_jobs_by_itself_where_they_were() {
     assert_eq!(details.epoch, Some(Epoch(2)));
     assert_eq!(details.overview.restarts, 0);
     let restored = second.checkpoints(job).await.unwrap();
-    assert!(restored.history.latest_restored().unwrap() >= completed);
+    assert!(restored.history.latest_restored().unwrap().id >= completed);
     let attempts = details.vertices.iter().flat_map(|v| &v.subtasks);
     assert!(
         attempts

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use millstream_coordination::checkpoint::{CheckpointRecord, CheckpointStatus, SubtaskRecord};
+use millstream_coordination::checkpoint::{
+    CheckpointRecord, CheckpointStatus, RestoreRecord, SubtaskRecord,
+};
 use millstream_types::{CheckpointId, WallTime};
 use serde::Serialize;
 
 use super::statistics::Statistics;
 use super::{millis, millis_between, millis_or_minus_one};
-use crate::view::{CheckpointsView, RestoredView};
+use crate::view::CheckpointsView;
 
 #[derive(Serialize)]
 pub(crate) struct CheckpointsJson {
@@ -86,7 +88,7 @@ impl CheckpointsJson {
 }
 
 impl RestoredJson {
-    fn new(restored: RestoredView, view: &CheckpointsView) -> Self {
+    fn new(restored: RestoreRecord, view: &CheckpointsView) -> Self {
         let is_it = |record: &&CheckpointRecord| record.id == Some(restored.id);
         let known = view
             .records
@@ -95,7 +97,7 @@ impl RestoredJson {
             .find(is_it);
         Self {
             id: restored.id.0,
-            restore_timestamp: millis_or_minus_one(restored.restored_at),
+            restore_timestamp: restored.restored_at.as_millis(),
             is_savepoint: false,
             external_path: known.and_then(|record| external_path(record, &view.directory)),
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use millstream_coordination::checkpoint::{
     AckRecord, CheckpointCounts, CheckpointFailure, CheckpointKind, CheckpointRecord,
-    CheckpointStatus, FailureReason, SubtaskRecord,
+    CheckpointStatus, FailureReason, RestoreRecord, SubtaskRecord,
 };
 use millstream_coordination::failure::{FailedTask, FailureInfo, FailureKind, FailureRecord};
 use millstream_coordination::job::{ExecutionState, JobStatus};
@@ -18,8 +18,8 @@ use millstream_types::{
 };
 
 use crate::{
-    CheckpointsView, ClusterSummary, ClusterView, FailuresView, JobRow, JobView, RestoredView,
-    SubtaskView, TaskmanagerView, VertexInputView, VertexView, ViewError,
+    CheckpointsView, ClusterSummary, ClusterView, FailuresView, JobRow, JobView, SubtaskView,
+    TaskmanagerView, VertexInputView, VertexView, ViewError,
 };
 
 pub(super) const NOW: WallTime = WallTime(1_700_000_100_000);
@@ -285,9 +285,9 @@ pub(super) fn checkpoints() -> CheckpointsView {
         records: vec![completed.clone(), failed.clone(), refused],
         latest_completed: Some(completed),
         latest_failed: Some(failed),
-        latest_restored: Some(RestoredView {
+        latest_restored: Some(RestoreRecord {
             id: CheckpointId(5),
-            restored_at: Some(after(40)),
+            restored_at: after(40),
         }),
         counts: CheckpointCounts {
             completed: 1,

@@ -86,6 +86,9 @@ fn a_new_jobmanager_keeps_what_the_chain_has() {
     assert!(script.deleted().contains(&metadata_name(1)));
     assert_eq!(
         script.coordinator.history().latest_restored(),
-        Some(CheckpointId(2))
+        Some(RestoreRecord {
+            id: CheckpointId(2),
+            restored_at: Moment::test(0).wall,
+        })
     );
 }
