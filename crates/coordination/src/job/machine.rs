@@ -27,9 +27,6 @@ pub struct JobConfig {
     pub chain_retry_delay: Duration,
     /// Root failures kept (`web.exception-history-size`).
     pub exception_history_size: usize,
-    /// Number of the next execution of every subtask: 0 for a new job; a new jobmanager goes on
-    /// where the old one was (F35).
-    pub first_attempt: Attempt,
 }
 
 impl JobConfig {
@@ -40,7 +37,6 @@ impl JobConfig {
             cancellation_interval: Duration::from_secs(30),
             chain_retry_delay: Duration::from_secs(1),
             exception_history_size: 16,
-            first_attempt: Attempt(0),
         }
     }
 }
@@ -55,6 +51,7 @@ pub struct Job {
     pub(super) phase: Phase,
     pub(super) claim: Claim,
     pub(super) executions: BTreeMap<SubtaskId, Execution>,
+    /// Number of the next execution of every subtask; empty before the first claim.
     next_attempt: BTreeMap<SubtaskId, Attempt>,
     pub(super) history: FailureHistory,
 }
@@ -107,17 +104,14 @@ impl Job {
     /// A job that was not started yet.
     pub fn new(config: JobConfig, topology: Topology) -> Self {
         let execution = Execution {
-            attempt: config.first_attempt,
+            attempt: Attempt(0),
             state: ExecutionState::Created,
             slot: None,
         };
         Self {
             strategy: RestartStrategy::new(config.restart_strategy.clone()),
             history: FailureHistory::new(config.exception_history_size),
-            next_attempt: topology
-                .subtasks()
-                .map(|subtask| (subtask, config.first_attempt))
-                .collect(),
+            next_attempt: BTreeMap::new(),
             executions: topology
                 .subtasks()
                 .map(|subtask| (subtask, execution.clone()))
@@ -302,6 +296,9 @@ impl Job {
             return;
         }
         self.claim = Claim::Held(epoch);
+        if self.next_attempt.is_empty() {
+            self.number_attempts_from(epoch);
+        }
         if matches!(self.phase, Phase::Starting) {
             self.phase = Phase::AwaitingSlots { restore };
             let previous = self.executions.iter().filter_map(|(subtask, execution)| {
@@ -312,6 +309,16 @@ impl Job {
                 epoch,
                 previous: previous.collect(),
             });
+        }
+    }
+
+    /// A jobmanager that takes a job over goes on with the numbers of its executions (F35). Each
+    /// start claims one epoch, so the epochs before this one are at least as many as executions.
+    fn number_attempts_from(&mut self, epoch: Epoch) {
+        let before = u32::try_from(epoch.0.saturating_sub(1)).unwrap_or(u32::MAX);
+        for (subtask, execution) in &mut self.executions {
+            execution.attempt = Attempt(before);
+            self.next_attempt.insert(*subtask, Attempt(before));
         }
     }
 

@@ -254,28 +254,10 @@ impl Master {
                 info!(event_id = message.id, job_id = %self.id, leader_epoch = epoch.0, "{message}");
             }
         }
-        if self.claim.is_none() && self.job.status() == JobStatus::Created {
-            self.number_attempts_from(epoch);
-        }
         self.claim = Some(claim);
         self.sweep_at = self.env.clock().monotonic() + SWEEP_AFTER;
         self.work
             .push_back(Work::Job(job::Event::Claimed { epoch, restore }));
-    }
-
-    /// A jobmanager that takes a job over goes on with the numbers of its executions (F35). Each
-    /// start claims one epoch, so the epochs before this one are at least as many as executions.
-    fn number_attempts_from(&mut self, epoch: Epoch) {
-        let before = u32::try_from(epoch.0.saturating_sub(1)).unwrap_or(u32::MAX);
-        if before == 0 {
-            return;
-        }
-        let mut config = self.plan.machine.clone();
-        config.first_attempt = Attempt(before);
-        self.job = job::Job::new(config, self.plan.topology.clone());
-        // Its first action is the claim that is answered now.
-        self.job
-            .step(self.moment(), job::Event::Start, &mut Vec::new());
     }
 
     fn on_claim_failure(&mut self, failure: &ClaimFailure) {
