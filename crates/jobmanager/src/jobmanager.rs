@@ -304,7 +304,7 @@ async fn ask<T>(
     command: impl FnOnce(oneshot::Sender<T>) -> Command,
 ) -> Option<T> {
     let (reply, answer) = oneshot::channel();
-    handle.commands.send(command(reply)).ok()?;
+    handle.commands.send(command(reply)).await.ok()?;
     answer.await.ok()
 }
 

@@ -28,9 +28,9 @@ pub(crate) enum Outcome {
 /// Speaks to the master of one job.
 #[derive(Clone, Debug)]
 pub(crate) struct JobHandle {
-    /// Unbounded, since what may wait here is: one question per caller that waits for its answer,
-    /// and one word per taskmanager or request of the cluster's actor, which must never wait.
-    pub(crate) commands: mpsc::UnboundedSender<Command>,
+    /// Questions of users and words of the cluster's actor, who wait for room; the master waits for
+    /// neither.
+    pub(crate) commands: mpsc::Sender<Command>,
     /// Messages of taskmanagers. A full queue holds up the connections that fill it.
     pub(crate) messages: mpsc::Sender<TaskMessage>,
     pub(crate) outcome: watch::Receiver<Outcome>,
@@ -90,14 +90,6 @@ impl Registry {
         match self.jobs.read().get(&job) {
             Some(Entry::Running(handle)) => Some(handle.clone()),
             Some(Entry::Submitting(_) | Entry::Ended(_) | Entry::NotResumed(_)) | None => None,
-        }
-    }
-
-    /// Tells every running job.
-    pub(crate) fn broadcast(&self, command: impl Fn() -> Command) {
-        for (_, handle) in self.running() {
-            // A master that just ended has no use for it.
-            let _ = handle.commands.send(command());
         }
     }
 

@@ -56,6 +56,11 @@ pub(crate) struct Peer {
     pub(crate) inputs: Mutex<Inputs>,
     pub(crate) wake_incoming: Arc<Notify>,
     pub(crate) wake_outgoing: Arc<Notify>,
+    /// What the outgoing connection is told, by those who deploy tasks and must not wait.
+    ///
+    /// Bounded by protocol: a data plane lives for one epoch, in which each subtask is deployed once,
+    /// so there is at most one `Open` for each channel of the plan that leads to this peer, and one
+    /// `Close` for each own task.
     pub(crate) outgoing: Mutex<Option<mpsc::UnboundedSender<Command>>>,
 }
 

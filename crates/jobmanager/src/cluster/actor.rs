@@ -15,7 +15,7 @@ use tracing::{info, warn};
 use super::{ClusterEvent, ClusterHandle, ClusterSettings, Connections, Link, Peer, SessionId};
 use crate::details::TaskmanagerDetails;
 use crate::master::Command;
-use crate::registry::{Loss, Registry};
+use crate::registry::{JobHandle, Loss, Registry};
 
 /// A registered taskmanager.
 struct Member {
@@ -39,6 +39,8 @@ struct Cluster {
     /// What the pool gave to whom, to be shown.
     allocated: BTreeMap<JobId, (Epoch, BTreeSet<SlotRef>)>,
     abandoned: BTreeSet<SlotRef>,
+    /// What masters are told when the event under way is dealt with.
+    to_tell: Vec<(JobHandle, Command)>,
 }
 
 /// Starts the actor; it ends with its spawner.
@@ -48,7 +50,7 @@ pub(crate) fn start(
     registry: Arc<Registry>,
     connections: Connections,
 ) -> ClusterHandle {
-    let (events, receiver) = mpsc::unbounded_channel();
+    let (handle, receiver) = ClusterHandle::new();
     let config = LivenessConfig {
         interval: settings.heartbeat_interval,
         timeout: settings.heartbeat_timeout,
@@ -64,13 +66,14 @@ pub(crate) fn start(
         members: BTreeMap::new(),
         allocated: BTreeMap::new(),
         abandoned: BTreeSet::new(),
+        to_tell: Vec::new(),
     };
     env.spawner().supervise("cluster", cluster.run(receiver));
-    ClusterHandle { events }
+    handle
 }
 
 impl Cluster {
-    async fn run(mut self, mut events: mpsc::UnboundedReceiver<ClusterEvent>) {
+    async fn run(mut self, mut events: mpsc::Receiver<ClusterEvent>) {
         let stop = self.env.spawner().stop_signal();
         loop {
             let deadline = self.pool.deadline().min(self.liveness.deadline());
@@ -87,9 +90,18 @@ impl Cluster {
                     None => break,
                 },
             }
+            self.tell_masters().await;
         }
         for member in self.members.values() {
             member.link.cut.cancel();
+        }
+    }
+
+    /// Waits where a master has much to read: it waits for nobody, so it comes to that.
+    async fn tell_masters(&mut self) {
+        for (master, command) in self.to_tell.drain(..) {
+            // One that just ended has no use for it: it released its slots as its last word.
+            let _ = master.commands.send(command).await;
         }
     }
 
@@ -318,13 +330,16 @@ impl Cluster {
         self.tell_lost(id.clone(), failure);
     }
 
-    fn tell_lost(&self, taskmanager: TaskmanagerId, failure: FailureInfo) {
+    /// Every job hears of it.
+    fn tell_lost(&mut self, taskmanager: TaskmanagerId, failure: FailureInfo) {
         let loss = Loss {
             taskmanager,
             failure,
         };
-        self.registry
-            .broadcast(|| Command::TaskmanagerLost(loss.clone()));
+        for (_, master) in self.registry.running() {
+            let command = Command::TaskmanagerLost(loss.clone());
+            self.to_tell.push((master, command));
+        }
     }
 
     fn step_liveness(&mut self, event: liveness::Event<TaskmanagerId>) {
@@ -384,10 +399,9 @@ impl Cluster {
         }
     }
 
-    fn tell(&self, job: JobId, command: Command) {
-        if let Some(handle) = self.registry.handle(job) {
-            // A master that just ended released its slots as its last word.
-            let _ = handle.commands.send(command);
+    fn tell(&mut self, job: JobId, command: Command) {
+        if let Some(master) = self.registry.handle(job) {
+            self.to_tell.push((master, command));
         }
     }
 

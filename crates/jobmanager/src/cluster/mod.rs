@@ -1,7 +1,10 @@
 //! The cluster as one actor: who is registered, who is alive, which slot belongs to whom.
 //!
-//! Invariants: the actor waits for nobody; a connection that does not keep up is cut, and its
-//! taskmanager is then lost like any other that went silent.
+//! Invariants: every queue is bounded, and no waiting goes round: connections and users wait for
+//! room at the actor and at masters, the actor waits for room at masters, and a master waits for
+//! nobody (what it has to say to a full actor it keeps, and goes on). A connection whose
+//! taskmanager does not read is cut, and the taskmanager is then lost like any other that went
+//! silent.
 
 mod actor;
 mod connections;
@@ -13,8 +16,10 @@ use std::time::Duration;
 use millstream_coordination::protocol::{Registration, SlotReport, ToTaskmanager};
 use millstream_coordination::slots::{RegistrationRefusal, SlotDemand, SlotRef};
 use millstream_types::{Epoch, Incarnation, JobId, SlotIndex, SubtaskId, TaskmanagerId};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 use crate::details::TaskmanagerDetails;
 
@@ -46,11 +51,21 @@ pub(crate) struct Link {
 impl Link {
     /// Whether the message is on its way.
     pub(crate) fn send(&self, message: ToTaskmanager) -> bool {
-        let is_sent = !self.cut.is_cancelled() && self.queue.try_send(message).is_ok();
-        if !is_sent {
+        if self.cut.is_cancelled() {
+            return false;
+        }
+        let sent = self.queue.try_send(message);
+        if let Err(error) = &sent {
+            if matches!(error, TrySendError::Full(_)) {
+                let waiting = self.queue.max_capacity();
+                warn!(
+                    waiting,
+                    "a taskmanager does not read its control stream: connection cut"
+                );
+            }
             self.cut.cancel();
         }
-        is_sent
+        sent.is_ok()
     }
 }
 
@@ -82,23 +97,35 @@ pub(crate) enum ClusterEvent {
     Describe(oneshot::Sender<Vec<TaskmanagerDetails>>),
 }
 
+/// Events that may wait for the actor, of all connections, jobs and users together.
+const EVENTS_MAX: usize = 4_096;
+
 /// Speaks to the actor.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterHandle {
-    /// Unbounded, since the actor never waits and what is sent is a few words per heartbeat,
-    /// connection or deployment.
-    events: mpsc::UnboundedSender<ClusterEvent>,
+    events: mpsc::Sender<ClusterEvent>,
 }
 
 impl ClusterHandle {
-    pub(crate) fn send(&self, event: ClusterEvent) {
+    /// The handle and the actor's end.
+    fn new() -> (Self, mpsc::Receiver<ClusterEvent>) {
+        Self::with_room(EVENTS_MAX)
+    }
+
+    pub(crate) fn with_room(events: usize) -> (Self, mpsc::Receiver<ClusterEvent>) {
+        let (events, receiver) = mpsc::channel(events);
+        (Self { events }, receiver)
+    }
+
+    /// Waits for room. A master must not, and has `Telling` for that.
+    pub(crate) async fn send(&self, event: ClusterEvent) {
         // After a shutdown there is nobody to be told.
-        let _ = self.events.send(event);
+        let _ = self.events.send(event).await;
     }
 
     pub(crate) async fn describe(&self) -> Vec<TaskmanagerDetails> {
         let (reply, answer) = oneshot::channel();
-        self.send(ClusterEvent::Describe(reply));
+        self.send(ClusterEvent::Describe(reply)).await;
         answer.await.unwrap_or_default()
     }
 }

@@ -28,6 +28,8 @@ pub struct TaskmanagerSession {
     id: SessionId,
     link: Link,
     registered: Option<(Peer, Origin)>,
+    /// Who this was, said when it is dropped.
+    farewell: Option<oneshot::Sender<Peer>>,
 }
 
 impl TaskmanagerSession {
@@ -40,20 +42,34 @@ impl TaskmanagerSession {
     ) -> Self {
         let (queue, waiting) = mpsc::channel(QUEUE_MAX);
         let cut = CancellationToken::new();
-        spawner.supervise(
-            format!("control stream {}", id.0),
+        let (farewell, left) = oneshot::channel();
+        let (forwarding, stop) = (
             forward(waiting, outgoing, cut.clone()),
+            spawner.stop_signal(),
         );
+        let told = cluster.clone();
+        spawner.supervise(format!("control stream {}", id.0), async move {
+            forwarding.await;
+            // Dropping the session cannot wait for room at the actor; this can.
+            tokio::select! {
+                () = stop.cancelled() => {}
+                left = left => if let Ok(peer) = left {
+                    told.send(ClusterEvent::Disconnected(peer)).await;
+                }
+            }
+        });
         Self {
             cluster,
             registry,
             id,
             link: Link { queue, cut },
             registered: None,
+            farewell: Some(farewell),
         }
     }
 
-    /// Takes a message of the taskmanager. Waits while the job it is for has many others to read.
+    /// Takes a message of the taskmanager. Waits while the cluster's actor or the job it is for has
+    /// many others to read.
     /// After an error the connection has to end.
     pub async fn receive(&mut self, message: FromTaskmanager) -> Result<(), SessionError> {
         if self.link.cut.is_cancelled() {
@@ -65,14 +81,14 @@ impl TaskmanagerSession {
         let Some((peer, from)) = self.registered.clone() else {
             return Err(SessionError::NotRegistered);
         };
-        self.cluster.send(ClusterEvent::Heard(peer.clone()));
+        self.cluster.send(ClusterEvent::Heard(peer.clone())).await;
         match message {
             FromTaskmanager::Register(_) => {}
             FromTaskmanager::Heartbeat(heartbeat) => self.on_heartbeat(peer, from, heartbeat).await,
             FromTaskmanager::SlotFreed { slot } => {
-                self.cluster.send(ClusterEvent::SlotFreed(peer, slot));
+                self.cluster.send(ClusterEvent::SlotFreed(peer, slot)).await;
             }
-            FromTaskmanager::Leaving => self.cluster.send(ClusterEvent::Leaving(peer)),
+            FromTaskmanager::Leaving => self.cluster.send(ClusterEvent::Leaving(peer)).await,
             FromTaskmanager::Metrics(metrics) => {
                 for metrics in metrics {
                     let job = metrics.job;
@@ -121,14 +137,15 @@ impl TaskmanagerSession {
             host: registration.host.clone(),
         };
         let (reply, answer) = oneshot::channel();
-        self.cluster.send(ClusterEvent::Register {
+        let event = ClusterEvent::Register {
             session: self.id,
             registration,
             link: self.link.clone(),
             reply,
-        });
+        };
         // From here on the end of this session has to be told.
         self.registered = Some((peer, from));
+        self.cluster.send(event).await;
         match answer.await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(refusal)) => {
@@ -149,7 +166,9 @@ impl TaskmanagerSession {
                 self.release(*job, newest.unwrap_or_default());
             }
         }
-        self.cluster.send(ClusterEvent::SlotReports(peer, slots));
+        self.cluster
+            .send(ClusterEvent::SlotReports(peer, slots))
+            .await;
         for (job, handle) in self.registry.running() {
             let tasks = jobs.iter().find(|listed| listed.job == job);
             let message = TaskMessage::Reported {
@@ -176,8 +195,9 @@ impl TaskmanagerSession {
 impl Drop for TaskmanagerSession {
     fn drop(&mut self) {
         self.link.cut.cancel();
-        if let Some((peer, _)) = self.registered.take() {
-            self.cluster.send(ClusterEvent::Disconnected(peer));
+        if let (Some((peer, _)), Some(farewell)) = (self.registered.take(), self.farewell.take()) {
+            // Nobody listens after a shutdown.
+            let _ = farewell.send(peer);
         }
     }
 }

@@ -138,6 +138,7 @@ impl Master {
             Answer::Claimed(_)
             | Answer::Terminal(_)
             | Answer::ResultStored { .. }
+            | Answer::Told
             | Answer::Done => return,
         };
         self.work.push_back(Work::Checkpoint(event));

@@ -94,6 +94,8 @@ pub(super) async fn prepare(
     claimed: Claimed,
 ) -> Result<Claim, ClaimFailure> {
     let Some(restore) = &claimed.restore else {
+    /// The cluster's actor had room for what it was told.
+    Told,
         return Ok(Claim {
             claimed,
             restored: None,

@@ -53,7 +53,7 @@ impl Master {
         match action {
             Action::Claim => self.ask_for_claim(),
             Action::RequestSlots { epoch, previous } => {
-                self.cluster.send(ClusterEvent::RequestSlots {
+                self.tell_cluster(ClusterEvent::RequestSlots {
                     job: self.id,
                     epoch,
                     demand: SlotDemand::of(&self.plan.topology),
@@ -62,7 +62,7 @@ impl Master {
             }
             Action::ReleaseSlots { epoch } => {
                 let job = self.id;
-                self.cluster.send(ClusterEvent::ReleaseSlots { job, epoch });
+                self.tell_cluster(ClusterEvent::ReleaseSlots { job, epoch });
             }
             Action::Deploy {
                 epoch,
@@ -120,6 +120,11 @@ impl Master {
         }
     }
 
+    fn tell_cluster(&mut self, event: ClusterEvent) {
+        let waiting = self.telling.tell(event);
+        self.io.extend(waiting);
+    }
+
     fn on_restart(&mut self, n_tasks: usize, root: &FailureRecord) {
         self.record.restarts += 1;
         let task = root.task.as_ref();
@@ -162,7 +167,7 @@ impl Master {
             .or_default();
         if !slots.contains(&slot.index) {
             slots.push(slot.index);
-            self.cluster.send(ClusterEvent::AbandonSlot(slot));
+            self.tell_cluster(ClusterEvent::AbandonSlot(slot));
         }
     }
 
@@ -232,6 +237,10 @@ impl Master {
                 }
             }
             Answer::ResultStored { is_stored } => self.announce(is_stored),
+            Answer::Told => {
+                let waiting = self.telling.told();
+                self.io.extend(waiting);
+            }
             Answer::Done => {}
             Answer::Reserved(_)
             | Answer::MetadataStored(..)

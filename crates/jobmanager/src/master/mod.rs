@@ -13,6 +13,7 @@ mod job_actions;
 mod log;
 mod messages;
 mod record;
+mod telling;
 mod verify;
 mod view;
 
@@ -43,10 +44,14 @@ use io::{Answer, Claim};
 pub(crate) use io::{ID_BLOCK, JobFiles};
 use record::Record;
 
+use telling::Telling;
 /// Messages of taskmanagers that wait for one job.
 const MESSAGES_MAX: usize = 4_096;
 
 /// Checkpoints shown.
+/// Questions and words of the cluster that wait for one job.
+const COMMANDS_MAX: usize = 1_024;
+
 const CHECKPOINT_HISTORY: usize = 10;
 
 /// What others ask of a master, or tell it.
@@ -110,7 +115,7 @@ pub(crate) struct Master {
     id: JobId,
     plan: Plan,
     files: JobFiles,
-    cluster: ClusterHandle,
+    telling: Telling,
     connections: Connections,
     registry: Arc<Registry>,
     job: Job,
@@ -137,7 +142,7 @@ pub(crate) struct Master {
 
 /// The queues of a master that does not run yet.
 pub(crate) struct Mailbox {
-    commands: mpsc::UnboundedReceiver<Command>,
+    commands: mpsc::Receiver<Command>,
     messages: mpsc::Receiver<TaskMessage>,
     outcome: watch::Sender<Outcome>,
 }
@@ -145,7 +150,7 @@ pub(crate) struct Mailbox {
 /// The two ends of a master's queues. The handle has to be registered before the master starts:
 /// the cluster answers to whom it finds there.
 pub(crate) fn mailbox() -> (JobHandle, Mailbox) {
-    let (commands, command_receiver) = mpsc::unbounded_channel();
+    let (commands, command_receiver) = mpsc::channel(COMMANDS_MAX);
     let (messages, message_receiver) = mpsc::channel(MESSAGES_MAX);
     let (outcome_sender, outcome) = watch::channel(Outcome::Open);
     let handle = JobHandle {
@@ -201,7 +206,7 @@ impl Master {
             id,
             plan,
             files,
-            cluster,
+            telling: Telling::new(cluster),
             connections,
             registry,
             work: VecDeque::new(),
@@ -221,7 +226,7 @@ impl Master {
 
     async fn run(
         mut self,
-        mut commands: mpsc::UnboundedReceiver<Command>,
+        mut commands: mpsc::Receiver<Command>,
         mut messages: mpsc::Receiver<TaskMessage>,
     ) {
         let stop = self.env.spawner().stop_signal();

@@ -17,7 +17,9 @@ use super::from_taskmanager;
 use crate::pb;
 use crate::pb::control_service_server::{ControlService, ControlServiceServer};
 
-/// Messages between the conversion and the socket.
+/// Messages between the conversion and the socket, and between the two halves of a connection. Who
+/// does not read his stream fills it; what the session does then is its own policy, and its end is
+/// the stream's.
 const QUEUE: usize = 64;
 /// How long what was said before an end may take to leave.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -40,7 +42,8 @@ pub trait ControlGateway: Send + Sync + 'static {
 /// One connection of one taskmanager.
 #[async_trait]
 pub trait ControlSession: Send {
-    /// Takes a message. After an error the connection ends.
+    /// Takes a message. After an error the connection ends. It may wait, but not for room in
+    /// `outgoing`: what is sent there may have to wait for this.
     async fn receive(&mut self, message: FromTaskmanager) -> Result<(), ControlSessionError>;
 }
 
@@ -99,7 +102,7 @@ struct Connection {
 impl Connection {
     async fn run(self, incoming: Streaming<pb::FromTaskmanager>) {
         let (outgoing, to_send) = mpsc::channel(QUEUE);
-        let (answers, to_answer) = mpsc::unbounded_channel();
+        let (answers, to_answer) = mpsc::channel(QUEUE);
         let session = self.gateway.connect(outgoing);
         let mut sending = pin!(send(to_send, self.replies.clone(), answers, self.limit));
         let receiving = receive(session, incoming, to_answer);
@@ -118,11 +121,12 @@ impl Connection {
     }
 }
 
-/// Converts and sends until nobody says anything any more or nobody listens.
-async fn send(
+/// Converts and sends until nobody says anything any more or nobody listens. It waits for the
+/// reader, and with answers for `receive`, which waits for the session and never for this.
+pub(super) async fn send(
     mut messages: mpsc::Receiver<ToTaskmanager>,
     replies: mpsc::Sender<Reply>,
-    answers: mpsc::UnboundedSender<FromTaskmanager>,
+    answers: mpsc::Sender<FromTaskmanager>,
     limit: usize,
 ) {
     while let Some(message) = messages.recv().await {
@@ -130,7 +134,8 @@ async fn send(
             Ok(reply) => Ok(reply),
             Err(error) => match bounded::answer(&message, &error) {
                 Some(answer) => {
-                    let _ = answers.send(answer);
+                    // Nobody takes answers for a session that is gone.
+                    let _ = answers.send(answer).await;
                     continue;
                 }
                 None => Err(Status::resource_exhausted(error.to_string())),
@@ -143,10 +148,10 @@ async fn send(
 }
 
 /// Hands what arrives to the session until one of both ends.
-async fn receive(
+pub(super) async fn receive(
     mut session: Box<dyn ControlSession>,
     incoming: impl Stream<Item = Result<pb::FromTaskmanager, Status>>,
-    mut answers: mpsc::UnboundedReceiver<FromTaskmanager>,
+    mut answers: mpsc::Receiver<FromTaskmanager>,
 ) -> Result<(), Status> {
     let mut incoming = pin!(incoming);
     loop {

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use millstream_coordination::checkpoint::{CheckpointKind, DeclineReason};
 use millstream_coordination::failure::{FailureInfo, FailureKind};
 use millstream_coordination::job::{ExecutionState, ReportedTask};
@@ -21,7 +22,9 @@ use millstream_types::{
     KeyGroupRange, ObjectName, OperatorUid, SlotIndex, StateHandle, SubtaskId, TaskmanagerId,
     VertexId, WallTime,
 };
+use parking_lot::Mutex;
 use prost::Message as _;
+use tokio::sync::mpsc;
 
 use super::*;
 use crate::error::{DecodeError, EncodeError};
@@ -486,6 +489,43 @@ fn a_deployment_beyond_the_limit_fails_as_if_the_taskmanager_had_said_so() {
         "{}",
         failure.message
     );
+}
+
+/// Counts what it is told, and takes its time.
+struct Slow(Arc<Mutex<usize>>);
+
+#[async_trait]
+impl ControlSession for Slow {
+    async fn receive(&mut self, _: FromTaskmanager) -> Result<(), ControlSessionError> {
+        tokio::task::yield_now().await;
+        *self.0.lock() += 1;
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_thousand_refused_deployments_are_answered_through_queues_of_one() {
+    let (outgoing, to_send) = mpsc::channel(1);
+    let (replies, _sent) = mpsc::channel(1);
+    let (answers, to_answer) = mpsc::channel(1);
+    let told = Arc::new(Mutex::new(0));
+    let session = Box::new(Slow(Arc::clone(&told)));
+    let receiving = server::receive(session, futures::stream::pending(), to_answer);
+    let deploying = async move {
+        for _ in 0..1_000 {
+            outgoing.send(deploy(2_000)).await.unwrap();
+        }
+    };
+    let saying = async {
+        tokio::join!(deploying, server::send(to_send, replies, answers, 100));
+        while *told.lock() < 1_000 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        ended = receiving => panic!("the connection ended: {ended:?}"),
+        () = saying => {}
+    }
 }
 
 #[test]

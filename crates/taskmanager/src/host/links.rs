@@ -12,60 +12,70 @@ use millstream_coordination::protocol::{FromTaskmanager, TaskAddress};
 use millstream_runtime::Uplink;
 use millstream_types::{Epoch, SubtaskId};
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 
 use super::{LinkFailures, QueueUplink};
 
-/// Channels that broke.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) struct LinkFailure {
-    pub(super) epoch: Epoch,
-    pub(super) tasks: Vec<SubtaskId>,
-    pub(super) failure: FailureInfo,
+/// Tasks that lost channels in one epoch, each with the first reason. Bounded by the tasks of the
+/// job that run here, however many of their channels break and however late they are looked at.
+#[derive(Default)]
+struct Broken {
+    epoch: Epoch,
+    tasks: BTreeMap<SubtaskId, FailureInfo>,
 }
 
 /// An uplink that knows why tasks were told to stop.
 pub(super) struct Links {
     uplink: Arc<QueueUplink>,
     expected: Mutex<BTreeMap<TaskAddress, FailureInfo>>,
-    /// Few at a time: one for each connection that breaks.
-    broken: mpsc::UnboundedSender<LinkFailure>,
+    broken: Mutex<Broken>,
+    news: Notify,
 }
 
 impl Links {
-    pub(super) fn new(
-        uplink: Arc<QueueUplink>,
-    ) -> (Arc<Self>, mpsc::UnboundedReceiver<LinkFailure>) {
-        let (broken, receiver) = mpsc::unbounded_channel();
-        let expected = Mutex::default();
-        let links = Self {
+    pub(super) fn new(uplink: Arc<QueueUplink>) -> Arc<Self> {
+        Arc::new(Self {
             uplink,
-            expected,
-            broken,
-        };
-        (Arc::new(links), receiver)
-    }
-
-    /// A new epoch: what the data plane tells is of this one.
-    pub(super) fn begin(&self, epoch: Epoch) -> LinkFailures {
-        self.expected.lock().clear();
-        let broken = self.broken.clone();
-        Arc::new(move |tasks, failure| {
-            // The loop that reads it ends with the process.
-            let _ = broken.send(LinkFailure {
-                epoch,
-                tasks,
-                failure,
-            });
+            expected: Mutex::default(),
+            broken: Mutex::default(),
+            news: Notify::new(),
         })
     }
 
-    /// These tasks are being stopped because of this; the first reason is kept.
-    pub(super) fn expect_failure(&self, tasks: &[TaskAddress], failure: &FailureInfo) {
-        let mut expected = self.expected.lock();
-        for task in tasks {
-            expected.entry(*task).or_insert_with(|| failure.clone());
+    /// A new epoch: what the data plane tells is of this one. Whoever tells never waits.
+    pub(super) fn begin(self: &Arc<Self>, epoch: Epoch) -> LinkFailures {
+        self.expected.lock().clear();
+        *self.broken.lock() = Broken {
+            epoch,
+            tasks: BTreeMap::new(),
+        };
+        let links = Arc::clone(self);
+        Arc::new(move |tasks, failure| {
+            let mut broken = links.broken.lock();
+            // The data plane of an epoch that is over may still have something to say.
+            if broken.epoch == epoch {
+                for task in tasks {
+                    broken.tasks.entry(task).or_insert_with(|| failure.clone());
+                }
+                links.news.notify_one();
+            }
+        })
+    }
+
+    /// Waits for tasks that lost channels. Nothing is lost when it is dropped while it waits.
+    pub(super) async fn broken(&self) -> BTreeMap<SubtaskId, FailureInfo> {
+        loop {
+            let tasks = std::mem::take(&mut self.broken.lock().tasks);
+            if !tasks.is_empty() {
+                return tasks;
+            }
+            self.news.notified().await;
         }
+    }
+
+    /// This task is being stopped because of this; the first reason is kept.
+    pub(super) fn expect_failure(&self, task: TaskAddress, failure: FailureInfo) {
+        self.expected.lock().entry(task).or_insert(failure);
     }
 }
 
@@ -102,9 +112,9 @@ mod tests {
     #[test]
     fn a_task_that_lost_its_channels_fails_with_that_reason_and_others_are_canceled() {
         let (uplink, mut queue) = QueueUplink::new();
-        let (links, _broken) = Links::new(uplink);
+        let links = Links::new(uplink);
         let reason = FailureInfo::new(FailureKind::Link, "connection to tm-2 broke");
-        links.expect_failure(&[TaskAddress::from((subtask(0), Attempt(0)))], &reason);
+        links.expect_failure(TaskAddress::from((subtask(0), Attempt(0))), reason.clone());
         for index in [0, 1] {
             links.send(state(1, index, ExecutionState::Canceled));
         }
@@ -117,17 +127,22 @@ mod tests {
         assert_eq!(queue.try_recv().unwrap(), canceled);
     }
 
-    #[test]
-    fn what_broke_is_told_with_its_epoch() {
-        let (links, mut broken) = Links::new(QueueUplink::new().0);
+    #[tokio::test]
+    async fn what_broke_is_kept_once_a_task_and_not_beyond_its_epoch() {
+        let links = Links::new(QueueUplink::new().0);
+        let failure = |text: &str| FailureInfo::new(FailureKind::Link, text);
+        let earlier = links.begin(Epoch(3));
+        earlier(vec![subtask(0)], failure("of another epoch"));
         let failures = links.begin(Epoch(4));
-        let failure = FailureInfo::new(FailureKind::Link, "reset");
-        failures(vec![subtask(1)], failure.clone());
-        let expected = LinkFailure {
-            epoch: Epoch(4),
-            tasks: vec![subtask(1)],
-            failure,
-        };
-        assert_eq!(broken.try_recv().unwrap(), expected);
+        earlier(vec![subtask(0)], failure("late"));
+        for n in 0..1_000 {
+            failures(vec![subtask(1), subtask(2)], failure(&format!("reset {n}")));
+        }
+        let first = || failure("reset 0");
+        let expected = BTreeMap::from([(subtask(1), first()), (subtask(2), first())]);
+        assert_eq!(links.broken().await, expected);
+        failures(vec![subtask(1)], failure("again"));
+        let again = BTreeMap::from([(subtask(1), failure("again"))]);
+        assert_eq!(links.broken().await, again);
     }
 }

@@ -1,20 +1,22 @@
 //! The loop around the tasks of one job, wherever they run.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_coordination::failure::{FailureInfo, FailureKind};
 use millstream_coordination::protocol::{
-    DataAddress, FromTaskmanager, JobTasks, StartJobProcess, TaskAddress, TaskReport,
-    TaskmanagerHeartbeat, ToTaskmanager,
+    DataAddress, FromTaskmanager, JobTasks, StartJobProcess, TaskAddress, TaskmanagerHeartbeat,
+    ToTaskmanager,
 };
 use millstream_env::Env;
 use millstream_runtime::{JobProcess, JobProcessSettings, Uplink};
 use millstream_telemetry::catalog;
+use millstream_types::SubtaskId;
 use tokio::sync::mpsc;
 use tracing::{error, info};
 
-use super::links::{LinkFailure, Links};
+use super::links::Links;
 use super::{OpenDataPlane, OpenStore, QueueUplink};
 
 /// Time between two reports of what tasks count and do.
@@ -44,7 +46,7 @@ pub async fn serve(
     uplink: Arc<QueueUplink>,
 ) -> Result<(), FailureInfo> {
     let broken = uplink.broken();
-    let (links, mut broken_links) = Links::new(uplink);
+    let links = Links::new(uplink);
     let mut process = open(serving, data.as_ref(), &start, &links).await?;
     let mut fatal_after = JobProcess::config(&start.graph)?.cancellation_timeout;
     let mut reports = serving.env.clock().interval(REPORT_INTERVAL);
@@ -63,7 +65,7 @@ pub async fn serve(
                 }
                 Some(message) => process.handle(message),
             },
-            Some(failed) = broken_links.recv() => cancel_failed(&mut process, &links, failed),
+            failed = links.broken() => cancel_failed(&mut process, &links, failed),
             _ = reports.tick() => report(&process, links.as_ref()),
         }
     }
@@ -130,21 +132,22 @@ async fn make_ready(
 
 /// Tasks without their channels cannot go on: they are told to stop, and their end is reported as
 /// the failure it is.
-fn cancel_failed(process: &mut JobProcess, links: &Links, failed: LinkFailure) {
+fn cancel_failed(
+    process: &mut JobProcess,
+    links: &Links,
+    mut failed: BTreeMap<SubtaskId, FailureInfo>,
+) {
     let (job, epoch) = process.identity();
-    if failed.epoch != epoch {
-        return;
+    let mut subtasks = Vec::new();
+    for report in process.reports() {
+        let task = report.task;
+        let failure = failed.remove(&task.subtask);
+        if let Some(failure) = failure.filter(|_| !task.state.is_terminal()) {
+            let address = TaskAddress::from((task.subtask, task.attempt));
+            links.expect_failure(address, failure);
+            subtasks.push(address);
+        }
     }
-    let is_hit = |report: &&TaskReport| {
-        failed.tasks.contains(&report.task.subtask) && !report.task.state.is_terminal()
-    };
-    let reports = process.reports();
-    let subtasks: Vec<TaskAddress> = reports
-        .iter()
-        .filter(is_hit)
-        .map(|report| TaskAddress::from((report.task.subtask, report.task.attempt)))
-        .collect();
-    links.expect_failure(&subtasks, &failed.failure);
     process.handle(ToTaskmanager::Cancel {
         job,
         epoch,
