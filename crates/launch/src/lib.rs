@@ -8,9 +8,11 @@
 //! Must never depend on: what a program does afterwards.
 
 mod access;
+mod daemon;
 mod log;
 mod settings;
 
 pub use access::StorageAccess;
+pub use daemon::{Daemon, Launched, main};
 pub use log::{start_child_log, start_log};
 pub use settings::{Arguments, FAIL_POINTS_VARIABLE, LaunchError, table};

@@ -59,9 +59,6 @@ pub enum DaemonError {
     /// Its jobs cannot be looked after.
     #[error("the jobmanager cannot start")]
     Start(#[from] StartError),
-    /// The operating system gives no signals.
-    #[error("signals cannot be received")]
-    Signals(#[source] std::io::Error),
     /// A server ended by itself.
     #[error("{what} ended: {cause}")]
     Server {
@@ -88,7 +85,6 @@ impl DaemonError {
                 format!("end what listens there, or set {key} to another port")
             }
             Self::Start(error) => error.remedy(),
-            Self::Signals(_) => "raise the limit of open files of this user".to_owned(),
             Self::Server { .. } => "start the jobmanager again: it resumes its jobs".to_owned(),
         }
     }

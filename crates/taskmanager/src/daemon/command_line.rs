@@ -1,48 +1,49 @@
-//! From command line, environment and file to a running taskmanager.
+//! What a taskmanager adds to the `main` of a daemon.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
-use millstream_config::ConfigErrors;
-use millstream_env::{Env, FailPoints, Signals};
-use millstream_launch::{Arguments, LaunchError, start_log, table};
-use tracing::warn;
+use millstream_config::{ConfigErrors, LogConfig, Resolved, TaskmanagerConfig};
+use millstream_launch::{Daemon, Launched};
 
 use super::{DaemonError, DaemonSettings, run};
-use crate::process::{self, FAIL_POINTS_VARIABLE};
+use crate::process;
 
-/// Exit code of a configuration that is refused.
-const REFUSED: u8 = 2;
+enum Program {}
 
-/// Runs the tasks of a Millstream cluster.
-///
-/// Settings come from flags, the environment (MILLSTREAM_…), the file and the defaults; the first
-/// that has a key wins.
-#[derive(Parser, Debug)]
-#[command(name = "taskmanager", version)]
-struct CommandLine {
-    #[command(flatten)]
-    arguments: Arguments,
-}
+impl Daemon for Program {
+    const NAME: &'static str = "taskmanager";
+    const ABOUT: &'static str = "Runs the tasks of a Millstream cluster";
+    type Config = TaskmanagerConfig;
+    type Error = DaemonError;
 
-/// Why no taskmanager ran.
-#[derive(Debug, thiserror::Error)]
-enum StartError {
-    #[error(transparent)]
-    Launch(#[from] LaunchError),
-    #[error("there is no log")]
-    Log(#[from] millstream_telemetry::LogError),
-    #[error("{FAIL_POINTS_VARIABLE} is refused")]
-    FailPoints(#[from] millstream_env::fail_points::FailPointError),
-    #[error("the taskmanager has no runtime")]
-    Runtime(#[from] std::io::Error),
-    #[error(transparent)]
-    Daemon(#[from] DaemonError),
-}
+    fn config(table: &Resolved) -> Result<TaskmanagerConfig, ConfigErrors> {
+        TaskmanagerConfig::new(table)
+    }
 
-impl From<ConfigErrors> for StartError {
-    fn from(errors: ConfigErrors) -> Self {
-        Self::Launch(errors.into())
+    fn log(config: &TaskmanagerConfig) -> &LogConfig {
+        &config.log
+    }
+
+    async fn run(launched: Launched<TaskmanagerConfig>) -> Result<(), DaemonError> {
+        let Launched {
+            env,
+            config,
+            table,
+            fail_points,
+            signals,
+        } = launched;
+        let settings = DaemonSettings {
+            config,
+            table,
+            program: PathBuf::from("/proc/self/exe"),
+            fail_points,
+        };
+        run(env, settings, signals).await
+    }
+
+    fn remedy(error: &DaemonError) -> String {
+        error.remedy()
     }
 }
 
@@ -51,51 +52,5 @@ pub fn main() -> ExitCode {
     if process::asked_for() {
         return process::main();
     }
-    let CommandLine { arguments } = CommandLine::parse();
-    match begin(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("taskmanager: {}", millstream_telemetry::chain(&error));
-            if let StartError::Daemon(error) = &error {
-                eprintln!("{}", error.remedy());
-            }
-            match error {
-                StartError::Launch(_) | StartError::FailPoints(_) => ExitCode::from(REFUSED),
-                StartError::Log(_) | StartError::Runtime(_) | StartError::Daemon(_) => {
-                    ExitCode::FAILURE
-                }
-            }
-        }
-    }
-}
-
-fn begin(arguments: &Arguments) -> Result<(), StartError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
-    let result = runtime.block_on(start(arguments));
-    // What still blocks a thread has been named in the log, and ends with the process.
-    runtime.shutdown_background();
-    result
-}
-
-async fn start(arguments: &Arguments) -> Result<(), StartError> {
-    let env = Env::real("taskmanager");
-    let table = table(&env, arguments)?;
-    let mut settings = DaemonSettings::new(table)?;
-    if arguments.print_config {
-        print!("{}", settings.table.print_config());
-        return Ok(());
-    }
-    start_log(&env, &settings.config.log)?;
-    for warning in settings.table.warnings() {
-        warn!("{warning}");
-    }
-    let fail_points = std::env::var(FAIL_POINTS_VARIABLE).unwrap_or_default();
-    // Checked here, where somebody reads the message; this process runs tasks in threads only.
-    let env = env.with_fail_points(FailPoints::parse(&fail_points, env.exit())?);
-    settings.fail_points = Some(fail_points).filter(|text| !text.trim().is_empty());
-    let signals = Signals::of_process(env.spawner(), env.exit()).map_err(DaemonError::Signals)?;
-    run(env, settings, signals).await?;
-    Ok(())
+    millstream_launch::main::<Program>()
 }

@@ -41,18 +41,6 @@ pub struct DaemonSettings {
     pub fail_points: Option<String>,
 }
 
-impl DaemonSettings {
-    /// As the `taskmanager` binary runs.
-    pub fn new(table: Resolved) -> Result<Self, millstream_config::ConfigErrors> {
-        Ok(Self {
-            config: TaskmanagerConfig::new(&table)?,
-            table,
-            program: PathBuf::from("/proc/self/exe"),
-            fail_points: None,
-        })
-    }
-}
-
 /// Why a taskmanager ended that was not told to, or never began.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
@@ -62,9 +50,6 @@ pub enum DaemonError {
     /// No job process could ever be started.
     #[error("job processes cannot be started")]
     Starter(#[from] StarterError),
-    /// The operating system gives no signals.
-    #[error("signals cannot be received")]
-    Signals(#[source] std::io::Error),
     /// No jobmanager within `taskmanager.registration.timeout`.
     #[error("no jobmanager at {address} took this taskmanager in for {waited:?}: {reason}")]
     NoJobmanager {
@@ -82,7 +67,7 @@ impl DaemonError {
     pub fn remedy(&self) -> String {
         match self {
             Self::Secret(error) => error.remedy(),
-            Self::Starter(_) | Self::Signals(_) => {
+            Self::Starter(_) => {
                 "raise the limits of processes and open files of this user".to_owned()
             }
             Self::NoJobmanager { .. } => "check jobmanager.rpc.address and jobmanager.rpc.port, \

@@ -34,8 +34,7 @@ use bootstrap::Bootstrap;
 use running::{Life, Running};
 use starter::Starter;
 
-/// Fail points of a build with debug assertions, as `env` reads them.
-pub const FAIL_POINTS_VARIABLE: &str = "MILLSTREAM_FAIL_POINTS";
+pub use millstream_launch::FAIL_POINTS_VARIABLE;
 
 /// How job processes are started.
 #[derive(Clone, PartialEq, Eq, Debug)]
