@@ -60,14 +60,8 @@ fn without_checkpoints(graph: &JobGraph) -> Vec<String> {
         .collect()
 }
 
-fn partitioning(partitioning: &Partitioning) -> &'static str {
-    match partitioning {
-        Partitioning::Forward => "forward",
-        Partitioning::Rebalance => "rebalance",
-        Partitioning::Assign => "assign",
-        Partitioning::Hash { .. } => "hash",
-        Partitioning::Broadcast => "broadcast",
-    }
+fn partitioning(partitioning: &Partitioning) -> String {
+    partitioning.name().to_lowercase()
 }
 
 fn as_text(graph: &JobGraph, plan: &Plan, warnings: &[String]) -> String {

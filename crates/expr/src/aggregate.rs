@@ -50,27 +50,28 @@ pub enum AggregateFunction {
 }
 
 impl AggregateFunction {
-    fn by_name(name: &str) -> Option<Self> {
-        match name {
-            "count" => Some(Self::Count),
-            "sum" => Some(Self::Sum),
-            "min" => Some(Self::Min),
-            "max" => Some(Self::Max),
-            "avg" => Some(Self::Avg),
-            _ => None,
-        }
-    }
-}
+    /// Those that are called by different names.
+    const NAMED: [Self; 5] = [Self::Count, Self::Sum, Self::Min, Self::Max, Self::Avg];
 
-impl fmt::Display for AggregateFunction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+    const fn name(self) -> &'static str {
+        match self {
             Self::Count | Self::CountStar => "count",
             Self::Sum => "sum",
             Self::Min => "min",
             Self::Max => "max",
             Self::Avg => "avg",
-        })
+        }
+    }
+
+    fn by_name(name: &str) -> Option<Self> {
+        let mut named = Self::NAMED.into_iter();
+        named.find(|function| function.name() == name)
+    }
+}
+
+impl fmt::Display for AggregateFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

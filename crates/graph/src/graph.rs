@@ -45,6 +45,19 @@ pub enum Partitioning {
     Broadcast,
 }
 
+impl Partitioning {
+    /// What Flink calls a ship strategy: "FORWARD", "REBALANCE", "ASSIGN", "HASH" or "BROADCAST".
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Forward => "FORWARD",
+            Self::Rebalance => "REBALANCE",
+            Self::Assign => "ASSIGN",
+            Self::Hash { .. } => "HASH",
+            Self::Broadcast => "BROADCAST",
+        }
+    }
+}
+
 /// One operator of a job.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OperatorNode {

@@ -135,6 +135,19 @@ pub enum AggregateFunction {
     Avg,
 }
 
+impl AggregateFunction {
+    /// As expressions call it. State keeps the name too, so it never changes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Sum => "sum",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Avg => "avg",
+        }
+    }
+}
+
 /// One aggregate of an aggregate step.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AggregateColumn {

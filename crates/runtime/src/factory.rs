@@ -11,7 +11,7 @@ use millstream_connectors_file::{FileEnumerator, FileReader, file_sink};
 use millstream_coordination::failure::{FailureInfo, FailureKind};
 use millstream_env::Env;
 use millstream_expr::{Compiled, Predicate};
-use millstream_graph::{AggregateColumn, AggregateFunction, OperatorKind, OperatorNode};
+use millstream_graph::{AggregateColumn, OperatorKind, OperatorNode};
 use millstream_operator::{
     Context, Enumerator, ErrorKind, Expression, Operator, OperatorError, OperatorInfo, Progress,
     RowOutput, Split, SplitReader, TwoPhaseSink,
@@ -140,13 +140,7 @@ fn aggregate(
     input: &SchemaRef,
     info: &OperatorInfo,
 ) -> Result<(AggregateColumn, Option<Arc<dyn Expression>>), FailureInfo> {
-    let function = match column.function {
-        AggregateFunction::Count => "count",
-        AggregateFunction::Sum => "sum",
-        AggregateFunction::Min => "min",
-        AggregateFunction::Max => "max",
-        AggregateFunction::Avg => "avg",
-    };
+    let function = column.function.name();
     let text = format!("{function}({})", column.argument.as_deref().unwrap_or("*"));
     let call = millstream_expr::parse_aggregate(&text, input).map_err(|e| refused(info, &e))?;
     let argument = call

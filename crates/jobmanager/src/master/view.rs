@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use millstream_graph::Partitioning;
 use millstream_types::SubtaskId;
 
 use super::Master;
@@ -69,7 +68,7 @@ impl Master {
             inputs: inputs
                 .map(|edge| VertexInput {
                     from: edge.from,
-                    ship_strategy: ship_strategy(&edge.partitioning),
+                    ship_strategy: edge.partitioning.name(),
                 })
                 .collect(),
             subtasks: vertex
@@ -92,15 +91,5 @@ impl Master {
             activity: record.activity,
             metrics: record.metrics,
         })
-    }
-}
-
-fn ship_strategy(partitioning: &Partitioning) -> &'static str {
-    match partitioning {
-        Partitioning::Forward => "FORWARD",
-        Partitioning::Rebalance => "REBALANCE",
-        Partitioning::Assign => "ASSIGN",
-        Partitioning::Hash { .. } => "HASH",
-        Partitioning::Broadcast => "BROADCAST",
     }
 }

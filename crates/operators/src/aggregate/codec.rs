@@ -11,16 +11,10 @@ use super::accumulator::{Accumulators, EncodedColumn};
 
 /// The part of a schema version that one aggregate accounts for.
 pub(super) fn version(column: &AggregateColumn) -> String {
-    let function = match column.function {
-        AggregateFunction::Count => return "count".to_owned(),
-        AggregateFunction::Sum => "sum",
-        AggregateFunction::Min => "min",
-        AggregateFunction::Max => "max",
-        AggregateFunction::Avg => "avg",
-    };
-    match &column.input_type {
-        Some(input) => format!("{function}({input})"),
-        None => function.to_owned(),
+    let function = column.function.name();
+    match (column.function, &column.input_type) {
+        (AggregateFunction::Count, _) | (_, None) => function.to_owned(),
+        (_, Some(input)) => format!("{function}({input})"),
     }
 }
 

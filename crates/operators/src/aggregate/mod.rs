@@ -294,13 +294,7 @@ impl Operator for Aggregate {
 }
 
 fn label(column: &AggregateColumn) -> String {
-    let function = match column.function {
-        millstream_graph::AggregateFunction::Count => "count",
-        millstream_graph::AggregateFunction::Sum => "sum",
-        millstream_graph::AggregateFunction::Min => "min",
-        millstream_graph::AggregateFunction::Max => "max",
-        millstream_graph::AggregateFunction::Avg => "avg",
-    };
+    let function = column.function.name();
     format!(
         "{} ({function}({}))",
         column.name,
