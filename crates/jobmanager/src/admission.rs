@@ -10,9 +10,7 @@ use millstream_config::{
 };
 use millstream_coordination::checkpoint::CheckpointPolicy;
 use millstream_coordination::job::JobConfig as JobMachineConfig;
-use millstream_coordination::restart::{
-    ExponentialDelay, FailureRate, FixedDelay, RestartStrategyConfig,
-};
+use millstream_coordination::restart::RestartStrategyConfig;
 use millstream_coordination::topology::Topology;
 use millstream_graph::{JobGraph, OperatorKind, Setting};
 
@@ -70,8 +68,7 @@ pub fn plan_job(
         config.checkpoints.required_dir()?;
     }
     check_operators(graph, &config, &mut warnings)?;
-    let (checkpoints, raised) = checkpoint_policy(&config).checked()?;
-    warnings.extend(raised.map(|raised| raised.to_string()));
+    let checkpoints = checkpoint_policy(&config);
     let of_cluster = RestartPolicy::new(&Resolved::for_job(cluster, []))?;
     let strategy = strategy(config.restart.clone().or(of_cluster, is_checkpointing));
     if is_checkpointing {
@@ -167,25 +164,9 @@ fn strategy(effective: RestartPolicy) -> RestartStrategyConfig {
     match effective {
         // `RestartPolicy::or` leaves no fallback.
         RestartPolicy::None | RestartPolicy::Fallback => RestartStrategyConfig::None,
-        RestartPolicy::FixedDelay(fixed) => RestartStrategyConfig::FixedDelay(FixedDelay {
-            attempts: fixed.attempts.unwrap_or(u32::MAX),
-            delay: fixed.delay,
-        }),
-        RestartPolicy::FailureRate(rate) => RestartStrategyConfig::FailureRate(FailureRate {
-            max_failures_per_interval: rate.max_failures_per_interval,
-            interval: rate.interval,
-            delay: rate.delay,
-        }),
-        RestartPolicy::ExponentialDelay(delay) => {
-            RestartStrategyConfig::ExponentialDelay(ExponentialDelay {
-                initial_backoff: delay.initial_backoff,
-                max_backoff: delay.max_backoff,
-                backoff_multiplier: delay.backoff_multiplier,
-                reset_backoff_threshold: delay.reset_backoff_threshold,
-                jitter_factor: delay.jitter_factor,
-                attempts_before_reset_backoff: delay.attempts_before_reset_backoff,
-            })
-        }
+        RestartPolicy::FixedDelay(fixed) => RestartStrategyConfig::FixedDelay(fixed),
+        RestartPolicy::FailureRate(rate) => RestartStrategyConfig::FailureRate(rate),
+        RestartPolicy::ExponentialDelay(delay) => RestartStrategyConfig::ExponentialDelay(delay),
     }
 }
 

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use millstream_config::ConfigErrors;
-use millstream_coordination::checkpoint::PolicyError;
 use millstream_coordination::job::JobStatus;
 use millstream_coordination::slots::RegistrationRefusal;
 use millstream_coordination::topology::TopologyError;
@@ -47,9 +46,6 @@ pub enum SubmitError {
     /// Its settings are not accepted.
     #[error("the job's settings are refused")]
     Settings(#[from] ConfigErrors),
-    /// Its checkpoint settings do not go together.
-    #[error("the job's checkpoint settings are refused")]
-    Checkpoints(#[from] PolicyError),
     /// A step that breaks jobs on purpose.
     #[error(
         "operator {uid} injects faults, and pipeline.allow-fault-injection is false: set it to \
@@ -145,7 +141,6 @@ impl SubmitError {
             Self::Graph(_)
             | Self::Encoding(_)
             | Self::Topology(_)
-            | Self::Checkpoints(_)
             | Self::FaultInjection { .. }
             | Self::MissingUids { .. }
             | Self::SinkWithoutCheckpoints { .. }
@@ -163,7 +158,6 @@ impl SubmitError {
             | Self::Encoding(_)
             | Self::Topology(_)
             | Self::Settings(_)
-            | Self::Checkpoints(_)
             | Self::FaultInjection { .. }
             | Self::MissingUids { .. }
             | Self::SinkWithoutCheckpoints { .. }

@@ -9,6 +9,7 @@ mod disposition;
 mod handle;
 mod ids;
 mod keygroup;
+pub mod restart;
 mod time;
 
 pub use disposition::{Disposition, WriteOutcome};

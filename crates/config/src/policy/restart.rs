@@ -1,6 +1,6 @@
 //! What follows a failure.
 
-use std::time::Duration;
+pub use millstream_types::restart::{ExponentialDelay, FailureRate, FixedDelay};
 
 use crate::error::{ConfigError, ConfigErrors};
 use crate::resolved::Resolved;
@@ -18,43 +18,6 @@ pub enum RestartPolicy {
     ExponentialDelay(ExponentialDelay),
     /// Whatever the cluster says, see [`RestartPolicy::or`].
     Fallback,
-}
-
-/// Parameters of `fixed-delay`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FixedDelay {
-    /// Restarts allowed; `None` is unlimited.
-    pub attempts: Option<u32>,
-    /// Time from the failure to the restart.
-    pub delay: Duration,
-}
-
-/// Parameters of `failure-rate`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FailureRate {
-    /// Failures per window that are answered by a restart.
-    pub max_failures_per_interval: u32,
-    /// The sliding window.
-    pub interval: Duration,
-    /// Time from the failure to the restart.
-    pub delay: Duration,
-}
-
-/// Parameters of `exponential-delay`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ExponentialDelay {
-    /// The first delay, and the least.
-    pub initial_backoff: Duration,
-    /// The greatest delay, not below the first.
-    pub max_backoff: Duration,
-    /// Growth from failure to failure.
-    pub backoff_multiplier: f64,
-    /// Time without a failure that makes the delay small again.
-    pub reset_backoff_threshold: Duration,
-    /// Part of the delay by which it is made random.
-    pub jitter_factor: f64,
-    /// Restarts allowed before a reset; `None` is unlimited.
-    pub attempts_before_reset_backoff: Option<u32>,
 }
 
 impl RestartPolicy {

@@ -41,7 +41,7 @@ pub use messages::{
     Acknowledgement, Action, Decline, Deletion, Event, Origin, RequestFailure, RetainedCheckpoint,
 };
 pub use notice::{Level, Notice, TaskMessage, TaskName, TaskNotice};
-pub use policy::{CheckpointPolicy, IntervalRaised, PolicyError, TriggerWhen};
+pub use policy::{CheckpointPolicy, TriggerWhen};
 pub use queue::RequestId;
 pub use reason::{DeclineReason, FailureReason};
 #[cfg(feature = "sabotage")]

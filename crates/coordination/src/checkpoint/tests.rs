@@ -74,7 +74,6 @@ pub(super) fn metadata_name(checkpoint: u64) -> ObjectName {
 impl Script {
     /// Not started.
     pub(super) fn new(policy: CheckpointPolicy, parallelism: u32) -> Self {
-        let (policy, _) = policy.checked().unwrap();
         Self {
             coordinator: Coordinator::new(JOB, policy, source_and_sink(parallelism), 50),
             epoch: 0,

@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use millstream_types::{
     Attempt, Disposition, Epoch, Incarnation, MonoTime, SlotIndex, SubtaskId, TaskmanagerId,
@@ -10,7 +9,8 @@ use super::*;
 use crate::chain::TerminalState;
 use crate::failure::{FailureInfo, FailureKind};
 use crate::moment::Moment;
-use crate::restart::{FailureRate, FixedDelay, RestartStrategyConfig};
+use crate::restart::RestartStrategyConfig;
+use crate::restart::testing::{exponential, fixed, rate};
 use crate::slots::SlotRef;
 use crate::topology::testing::source_and_sink;
 
@@ -28,13 +28,6 @@ struct Script {
     log: Vec<Action>,
     answers_claims: bool,
     answers_cancels: bool,
-}
-
-fn fixed(attempts: u32, delay_s: u64) -> RestartStrategyConfig {
-    RestartStrategyConfig::FixedDelay(FixedDelay {
-        attempts,
-        delay: Duration::from_secs(delay_s),
-    })
 }
 
 fn subtask(vertex: u32, index: u32) -> SubtaskId {

@@ -8,7 +8,10 @@ use std::fmt;
 use std::time::Duration;
 
 use millstream_types::MonoTime;
+pub use millstream_types::restart::{ExponentialDelay, FailureRate, FixedDelay};
 
+#[cfg(test)]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -25,75 +28,6 @@ pub enum RestartStrategyConfig {
     ExponentialDelay(ExponentialDelay),
 }
 
-/// `fixed-delay`: the counter never falls back (B8.2).
-#[derive(Clone, Debug, PartialEq)]
-pub struct FixedDelay {
-    /// Restarts allowed; the job runs at most once more than this.
-    pub attempts: u32,
-    /// Time from the failure to the restart.
-    pub delay: Duration,
-}
-
-/// `failure-rate`: failure `max + 1` within the window is final, the boundary included (B8.3).
-#[derive(Clone, Debug, PartialEq)]
-pub struct FailureRate {
-    /// Failures per window that are answered by a restart.
-    pub max_failures_per_interval: u32,
-    /// The sliding window, over the times of the failures.
-    pub interval: Duration,
-    /// Time from the failure to the restart.
-    pub delay: Duration,
-}
-
-/// `exponential-delay` (B8.4).
-#[derive(Clone, Debug, PartialEq)]
-pub struct ExponentialDelay {
-    /// First delay, and the least of all delays.
-    pub initial_backoff: Duration,
-    /// The greatest delay.
-    pub max_backoff: Duration,
-    /// What a delay is multiplied with from one failure to the next.
-    pub backoff_multiplier: f64,
-    /// Time without failure after the planned restart that makes the delay small again.
-    pub reset_backoff_threshold: Duration,
-    /// Part of the delay by which it is made random, up and down: 0.1 is 10 %.
-    pub jitter_factor: f64,
-    /// Restarts allowed before a reset; `None` is unlimited.
-    pub attempts_before_reset_backoff: Option<u32>,
-}
-
-impl Default for FixedDelay {
-    fn default() -> Self {
-        Self {
-            attempts: 1,
-            delay: Duration::from_secs(1),
-        }
-    }
-}
-
-impl Default for FailureRate {
-    fn default() -> Self {
-        Self {
-            max_failures_per_interval: 1,
-            interval: Duration::from_secs(60),
-            delay: Duration::from_secs(1),
-        }
-    }
-}
-
-impl Default for ExponentialDelay {
-    fn default() -> Self {
-        Self {
-            initial_backoff: Duration::from_secs(1),
-            max_backoff: Duration::from_secs(60),
-            backoff_multiplier: 1.5,
-            reset_backoff_threshold: Duration::from_secs(3600),
-            jitter_factor: 0.1,
-            attempts_before_reset_backoff: None,
-        }
-    }
-}
-
 impl fmt::Display for RestartStrategyConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -102,7 +36,7 @@ impl fmt::Display for RestartStrategyConfig {
                 f,
                 "FixedDelayRestartBackoffTimeStrategy(maxNumberRestartAttempts={}, \
                  backoffTimeMS={})",
-                c.attempts,
+                c.attempts.unwrap_or(u32::MAX),
                 c.delay.as_millis()
             ),
             Self::FailureRate(c) => write!(
@@ -195,7 +129,8 @@ impl RestartStrategy {
         match (&self.config, &mut self.memory) {
             (RestartStrategyConfig::FixedDelay(config), Memory::FixedDelay { failures }) => {
                 *failures = failures.saturating_add(1);
-                decide(*failures <= config.attempts, config.delay)
+                let allowed = config.attempts.is_none_or(|attempts| *failures <= attempts);
+                decide(allowed, config.delay)
             }
             (RestartStrategyConfig::FailureRate(config), Memory::FailureRate { failed_at }) => {
                 failed_at.push_back(now);
@@ -213,7 +148,7 @@ impl RestartStrategy {
                     attempt,
                     next_restart_at,
                 },
-            ) => config.on_failure(attempt, next_restart_at, now, random),
+            ) => exponential(config, attempt, next_restart_at, now, random),
             // `None` on either side; `new` pairs the two, so nothing else meets here.
             (
                 RestartStrategyConfig::None
@@ -226,50 +161,48 @@ impl RestartStrategy {
     }
 }
 
-impl ExponentialDelay {
-    fn on_failure(
-        &self,
-        attempt: &mut u32,
-        next_restart_at: &mut Option<MonoTime>,
-        now: MonoTime,
-        random: u64,
-    ) -> RestartDecision {
-        if let Some(planned) = *next_restart_at {
-            if now <= planned {
-                return RestartDecision::Restart {
-                    delay: planned - now,
-                    is_new_attempt: false,
-                };
-            }
-            // Measured from the planned restart, not from the failure before it.
-            if now - planned >= self.reset_backoff_threshold {
-                *attempt = 0;
-            }
+fn exponential(
+    config: &ExponentialDelay,
+    attempt: &mut u32,
+    next_restart_at: &mut Option<MonoTime>,
+    now: MonoTime,
+    random: u64,
+) -> RestartDecision {
+    if let Some(planned) = *next_restart_at {
+        if now <= planned {
+            return RestartDecision::Restart {
+                delay: planned - now,
+                is_new_attempt: false,
+            };
         }
-        let delay = self.backoff(*attempt, random);
-        *next_restart_at = Some(now + delay);
-        *attempt = attempt.saturating_add(1);
-        let allowed = self
-            .attempts_before_reset_backoff
-            .is_none_or(|limit| *attempt <= limit);
-        decide(allowed, delay)
+        // Measured from the planned restart, not from the failure before it.
+        if now - planned >= config.reset_backoff_threshold {
+            *attempt = 0;
+        }
     }
+    let delay = backoff(config, *attempt, random);
+    *next_restart_at = Some(now + delay);
+    *attempt = attempt.saturating_add(1);
+    let allowed = config
+        .attempts_before_reset_backoff
+        .is_none_or(|limit| *attempt <= limit);
+    decide(allowed, delay)
+}
 
-    /// Jitter never leads below the initial delay nor above the greatest one.
-    fn backoff(&self, attempt: u32, random: u64) -> Duration {
-        let unit = random as f64 / u64::MAX as f64;
-        let jitter = 1.0 + self.jitter_factor * (2.0 * unit - 1.0);
-        let exponent = i32::try_from(attempt).unwrap_or(i32::MAX);
-        let grown =
-            self.initial_backoff.as_secs_f64() * self.backoff_multiplier.powi(exponent) * jitter;
-        // Compared as numbers: a power of any size ends at the maximum instead of overflowing.
-        let delay = if grown < self.max_backoff.as_secs_f64() {
-            Duration::try_from_secs_f64(grown).unwrap_or(self.initial_backoff)
-        } else {
-            self.max_backoff
-        };
-        delay.max(self.initial_backoff)
-    }
+/// Jitter never leads below the initial delay nor above the greatest one.
+fn backoff(config: &ExponentialDelay, attempt: u32, random: u64) -> Duration {
+    let unit = random as f64 / u64::MAX as f64;
+    let jitter = 1.0 + config.jitter_factor * (2.0 * unit - 1.0);
+    let exponent = i32::try_from(attempt).unwrap_or(i32::MAX);
+    let grown =
+        config.initial_backoff.as_secs_f64() * config.backoff_multiplier.powi(exponent) * jitter;
+    // Compared as numbers: a power of any size ends at the maximum instead of overflowing.
+    let delay = if grown < config.max_backoff.as_secs_f64() {
+        Duration::try_from_secs_f64(grown).unwrap_or(config.initial_backoff)
+    } else {
+        config.max_backoff
+    };
+    delay.max(config.initial_backoff)
 }
 
 fn decide(allowed: bool, delay: Duration) -> RestartDecision {

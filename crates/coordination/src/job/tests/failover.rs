@@ -51,8 +51,8 @@ fn without_a_strategy_the_first_failure_ends_the_job() {
 fn a_lost_taskmanager_is_one_failure_with_the_others_attached() {
     for strategy in [
         fixed(1, 1),
-        RestartStrategyConfig::FailureRate(FailureRate::default()),
-        RestartStrategyConfig::ExponentialDelay(crate::restart::ExponentialDelay::default()),
+        rate(1, 60),
+        RestartStrategyConfig::ExponentialDelay(exponential(0.1, None)),
     ] {
         let mut script = Script::new(strategy, 4);
         script.taskmanagers = 1;
