@@ -18,6 +18,8 @@ mod field_cases;
 mod fixture;
 #[path = "cluster/hostile.rs"]
 mod hostile;
+#[path = "cluster/job.rs"]
+mod job;
 #[path = "cluster/kills.rs"]
 mod kills;
 #[path = "cluster/leaving.rs"]

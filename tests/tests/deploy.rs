@@ -15,6 +15,9 @@ mod container;
 mod fixture;
 #[path = "deploy/image.rs"]
 mod image;
+#[path = "cluster/job.rs"]
+#[expect(dead_code, reason = "the ledger needs some of its steps only")]
+mod job;
 #[path = "cluster/ledger.rs"]
 mod ledger;
 #[path = "local/process.rs"]

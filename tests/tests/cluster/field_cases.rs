@@ -1,36 +1,29 @@
 //! Field cases of operators, over real processes: what they share, and those with no better place.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::fixture::{Cluster, PATIENCE};
+use crate::job::Job;
 use crate::process::text;
-
-/// Writes a job file.
-pub fn write_job(dir: &Path, name: &str, yaml: &str) -> PathBuf {
-    let path = dir.join(format!("{name}.yaml"));
-    std::fs::write(&path, yaml).unwrap();
-    path
-}
 
 /// A job of two vertices that takes checkpoints, fails with this message after about 1.5 s, and
 /// ends after its restart.
-pub fn failing_once(message: &str) -> String {
-    format!(
-        "name: noted\n\
-         parallelism: 2\n\
-         checkpointing: {{ interval: 200ms }}\n\
-         restart-strategy: {{ type: fixed-delay, attempts: 3, delay: 100ms }}\n\
-         pipeline.allow-fault-injection: true\n\
-         pipeline:\n\
-         \x20 - source: {{ uid: rows, connector: generator, rows: 6000, rate: 2000, \
-         columns: {{ key: {{ key: 10 }} }} }}\n\
-         \x20 - inject: {{ uid: trouble, fail: {{ at: 1500, message: {message} }}, \
-         subtask: 0, times: 1 }}\n\
-         \x20 - key-by: [key]\n\
-         \x20 - aggregate: {{ uid: counts, select: {{ n: \"count(*)\" }}, emit: each }}\n\
-         \x20 - sink: {{ uid: out, connector: blackhole }}\n"
-    )
+pub fn failing_once(message: &str) -> Job {
+    failing_once_with("rows: 6000, rate: 2000", message)
+}
+
+/// The same with other numbers of rows.
+pub fn failing_once_with(rows: &str, message: &str) -> Job {
+    let fault = format!("fail: {{ at: 1500, message: {message} }}, subtask: 0, times: 1");
+    Job::new("noted")
+        .parallelism(2)
+        .checkpoints("interval: 200ms")
+        .restarts("type: fixed-delay, attempts: 3, delay: 100ms")
+        .generator("rows", rows, "key: { key: 10 }")
+        .inject("trouble", &fault)
+        .count("key", "each")
+        .sink("blackhole")
 }
 
 /// Waits until something is true of the cluster.
@@ -73,23 +66,17 @@ fn checkpoints_go_on_when_subtasks_have_nothing_to_read() {
     let words = cluster.dir().join("words.txt");
     std::fs::write(&words, "ash\noak\nash\n").unwrap();
     let out = cluster.dir().join("out");
-    let yaml = format!(
-        "name: trees\n\
-         parallelism: 4\n\
-         checkpointing: {{ interval: 200ms, tolerable-failed-checkpoints: 50 }}\n\
-         restart-strategy: {{ type: fixed-delay, attempts: 5, delay: 100ms }}\n\
-         pipeline:\n\
-         \x20 - source: {{ uid: words, connector: file, path: {} }}\n\
-         \x20 - source: {{ uid: ticks, connector: generator, rows: 120, rate: 12, parallelism: 1, \
-         columns: {{ line: {{ constant: tick }} }} }}\n\
-         \x20 - union: {{ uid: all, from: [words, ticks] }}\n\
-         \x20 - key-by: [line]\n\
-         \x20 - aggregate: {{ uid: counts, select: {{ n: \"count(*)\" }}, emit: end }}\n\
-         \x20 - sink: {{ uid: out, connector: file, path: {}, format: csv }}\n",
-        words.display(),
-        out.display()
-    );
-    let job = write_job(cluster.dir(), "trees", &yaml);
+    let ticks = "rows: 120, rate: 12, parallelism: 1";
+    let job = Job::new("trees")
+        .parallelism(4)
+        .checkpoints("interval: 200ms, tolerable-failed-checkpoints: 50")
+        .restarts("type: fixed-delay, attempts: 5, delay: 100ms")
+        .file("words", &words, "format: text")
+        .generator("ticks", ticks, "line: { constant: tick }")
+        .step("union", "uid: all, from: [words, ticks]")
+        .count("line", "end")
+        .file_sink(&out, "csv")
+        .write(cluster.dir(), "trees");
     let id = cluster.submit(&job, "trees");
     cluster.until_job(&id, "RUNNING");
     wait_until(&cluster, "the file is read", || {
@@ -134,17 +121,12 @@ fn the_last_rows_of_a_bounded_job_are_committed_also_after_a_kill_at_its_end() {
         let mut cluster = Cluster::start(0, 1);
         cluster.start_taskmanager(1, 1, point);
         let out = cluster.dir().join("out");
-        let yaml = format!(
-            "name: last\n\
-             checkpointing: {{ interval: 1h }}\n\
-             restart-strategy: {{ type: fixed-delay, attempts: 3, delay: 100ms }}\n\
-             pipeline:\n\
-             \x20 - source: {{ uid: rows, connector: generator, rows: 10, \
-             columns: {{ n: {{ sequence: {{ start: 1 }} }} }} }}\n\
-             \x20 - sink: {{ uid: out, connector: file, path: {}, format: json }}\n",
-            out.display()
-        );
-        let job = write_job(cluster.dir(), "last", &yaml);
+        let job = Job::new("last")
+            .checkpoints("interval: 1h")
+            .restarts("type: fixed-delay, attempts: 3, delay: 100ms")
+            .generator("rows", "rows: 10", "n: { sequence: { start: 1 } }")
+            .file_sink(&out, "json")
+            .write(cluster.dir(), "last");
         let begun = Instant::now();
         let end = cluster.cli(&["run", &job.to_string_lossy()]);
         assert!(
@@ -168,26 +150,21 @@ fn a_job_that_always_fails_runs_as_often_as_its_strategy_says() {
     let cluster = Cluster::start(1, 1);
     let cases = [
         (
-            "{ type: failure-rate, max-failures-per-interval: 3, failure-rate-interval: 10m, delay: 50ms }",
+            "type: failure-rate, max-failures-per-interval: 3, failure-rate-interval: 10m, delay: 50ms",
             3,
         ),
-        ("{ type: fixed-delay, attempts: 3, delay: 50ms }", 3),
-        ("{ type: fixed-delay, attempts: 0, delay: 50ms }", 0),
-        ("{ type: none }", 0),
+        ("type: fixed-delay, attempts: 3, delay: 50ms", 3),
+        ("type: fixed-delay, attempts: 0, delay: 50ms", 0),
+        ("type: none", 0),
     ];
     for (number, (strategy, restarts)) in cases.iter().enumerate() {
-        let yaml = format!(
-            "name: failing\n\
-             restart-strategy: {strategy}\n\
-             pipeline.allow-fault-injection: true\n\
-             pipeline:\n\
-             \x20 - source: {{ uid: rows, connector: generator, rows: 2, rate: 10, \
-             columns: {{ n: {{ sequence: {{}} }} }} }}\n\
-             \x20 - inject: {{ uid: trouble, fail: {{ at: 2, message: always }} }}\n\
-             \x20 - sink: {{ uid: out, connector: print }}\n"
-        );
         let name = format!("failing-{number}");
-        let job = write_job(cluster.dir(), &name, &yaml);
+        let job = Job::new("failing")
+            .restarts(strategy)
+            .generator("rows", "rows: 2, rate: 10", "n: { sequence: {} }")
+            .inject("trouble", "fail: { at: 2, message: always }")
+            .sink("print")
+            .write(cluster.dir(), &name);
         let end = cluster.cli(&["run", &job.to_string_lossy(), "--client-id", &name]);
         assert_eq!(end.status.code(), Some(3), "{}", text(&end.stderr));
         let jobs = cluster.rest("/jobs/overview")["jobs"].clone();
@@ -230,21 +207,17 @@ fn checkpoint_dirs(cluster: &Cluster, job: &str) -> Vec<(u64, u64)> {
 #[test]
 fn checkpoint_directories_are_those_that_retention_says() {
     let mut cluster = Cluster::start(1, 2);
-    let yaml = |retention: &str| {
-        format!(
-            "name: kept\n\
-             checkpointing: {{ interval: 100ms, num-retained: 2, \
-             tolerable-failed-checkpoints: 50, externalized-checkpoint-retention: {retention} }}\n\
-             pipeline:\n\
-             \x20 - source: {{ uid: rows, connector: generator, rate: 100, \
-             columns: {{ key: {{ key: 10 }} }} }}\n\
-             \x20 - key-by: [key]\n\
-             \x20 - aggregate: {{ uid: counts, select: {{ n: \"count(*)\" }}, emit: each }}\n\
-             \x20 - sink: {{ uid: out, connector: blackhole }}\n"
-        )
-    };
     let jobs = ["delete-on-cancellation", "retain-on-cancellation"].map(|retention| {
-        let job = write_job(cluster.dir(), retention, &yaml(retention));
+        let checkpoints = format!(
+            "interval: 100ms, num-retained: 2, tolerable-failed-checkpoints: 50, \
+             externalized-checkpoint-retention: {retention}"
+        );
+        let job = Job::new("kept")
+            .checkpoints(&checkpoints)
+            .generator("rows", "rate: 100", "key: { key: 10 }")
+            .count("key", "each")
+            .sink("blackhole")
+            .write(cluster.dir(), retention);
         cluster.submit(&job, retention)
     });
     for is_restarted in [false, true] {
@@ -297,17 +270,15 @@ fn local_state_of_killed_processes_does_not_pile_up() {
     cluster.start_jobmanager("");
     cluster.start_taskmanager(1, 1, "");
     cluster.start_taskmanager(2, 1, "");
-    let yaml = "name: piled\n\
-         parallelism: 2\n\
-         checkpointing: { interval: 200ms, tolerable-failed-checkpoints: 50 }\n\
-         restart-strategy: { type: fixed-delay, attempts: unlimited, delay: 50ms }\n\
-         state.backend.type: rocksdb\n\
-         pipeline:\n\
-         \x20 - source: { uid: rows, connector: generator, rate: 5000, columns: { key: { key: 1000 } } }\n\
-         \x20 - key-by: [key]\n\
-         \x20 - aggregate: { uid: counts, select: { n: \"count(*)\" }, emit: each }\n\
-         \x20 - sink: { uid: out, connector: blackhole }\n";
-    let job = write_job(cluster.dir(), "piled", yaml);
+    let job = Job::new("piled")
+        .parallelism(2)
+        .checkpoints("interval: 200ms, tolerable-failed-checkpoints: 50")
+        .restarts("type: fixed-delay, attempts: unlimited, delay: 50ms")
+        .set("state.backend.type", "rocksdb")
+        .generator("rows", "rate: 5000", "key: { key: 1000 }")
+        .count("key", "each")
+        .sink("blackhole")
+        .write(cluster.dir(), "piled");
     let id = cluster.submit(&job, "piled");
     let databases = || {
         let entries = std::fs::read_dir(&shared).into_iter().flatten().flatten();

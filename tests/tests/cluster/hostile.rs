@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::fixture::{Cluster, Ledger, PATIENCE, free_port, own_mounts};
+use crate::job::Job;
 use crate::process::{finish, program, text};
 use crate::seaweed::venv;
 
@@ -270,14 +271,12 @@ fn a_cluster_of_another_name_is_refused_the_directory() {
 #[test]
 fn a_second_sigterm_ends_a_taskmanager_at_once() {
     let mut cluster = Cluster::start(1, 2);
-    let job = write(
-        cluster.dir(),
-        "pipeline.allow-fault-injection: true\n\
-         pipeline:\n\
-         \x20 - source: { uid: rows, connector: generator, rate: 1000, columns: { n: { sequence: {} } } }\n\
-         \x20 - inject: { uid: stuck, block: { at: 10, in: socket } }\n\
-         \x20 - sink: { uid: out, connector: blackhole }\n",
-    );
+    let job = Job::new("stuck")
+        .restarts("type: none")
+        .generator("rows", "rate: 1000", "n: { sequence: {} }")
+        .inject("stuck", "block: { at: 10, in: socket }")
+        .sink("blackhole")
+        .write(cluster.dir(), "job");
     let id = cluster.submit(&job, "stuck");
     cluster.until_job(&id, "RUNNING");
     std::thread::sleep(Duration::from_millis(500));
@@ -346,21 +345,14 @@ fn a_full_disk_under_a_sink_fails_its_job_by_name() {
     ] {
         assert!(status.contains(part), "{part} is missing: {status}");
     }
-    let other = write(
-        cluster.dir(),
-        "pipeline:\n\
-         \x20 - source: { uid: rows, connector: generator, rows: 10, columns: { n: { sequence: {} } } }\n\
-         \x20 - sink: { uid: out, connector: print }\n",
-    );
+    let other = Job::new("other")
+        .restarts("type: none")
+        .generator("rows", "rows: 10", "n: { sequence: {} }")
+        .sink("print")
+        .write(cluster.dir(), "job");
     let end = cluster.cli(&["run", &other.to_string_lossy()]);
     assert!(end.status.success(), "{}", text(&end.stderr));
     assert_eq!(text(&end.stdout).lines().count(), 10);
-}
-
-fn write(dir: &Path, yaml: &str) -> PathBuf {
-    let path = dir.join("job.yaml");
-    std::fs::write(&path, format!("restart-strategy: {{ type: none }}\n{yaml}")).unwrap();
-    path
 }
 
 /// A job that copies a CSV file of (id, n), whose bad records go where `on_error` says.
@@ -373,23 +365,24 @@ fn copy(cluster: &Cluster, on_error: &str) -> (PathBuf, PathBuf) {
     )
     .unwrap();
     let out = dir.join(on_error);
-    let mut yaml = format!(
-        "checkpointing: {{ interval: 1s }}\n\
-         pipeline:\n\
-         \x20 - source: {{ uid: numbers, connector: file, path: {}, format: csv, \
-         columns: {{ id: BIGINT, n: BIGINT }}, on-error: {on_error} }}\n\
-         \x20 - sink: {{ uid: out, connector: file, path: {}, format: csv }}\n",
-        input.display(),
-        out.display()
-    );
+    let how = format!("format: csv, columns: {{ id: BIGINT, n: BIGINT }}, on-error: {on_error}");
+    let mut job = Job::new("numbers")
+        .restarts("type: none")
+        .checkpoints("interval: 1s")
+        .file("numbers", &input, &how)
+        .file_sink(&out, "csv");
     if on_error == "dead-letter" {
-        yaml += &format!(
-            "\x20 - sink: {{ uid: bad, connector: file, path: {}, format: json, \
-             from: numbers.dead-letter }}\n",
-            dir.join("bad").display()
+        let bad = dir.join("bad");
+        job = job.step(
+            "sink",
+            format!(
+                "uid: bad, connector: file, path: \"{}\", format: json, \
+                 from: numbers.dead-letter",
+                bad.display()
+            ),
         );
     }
-    (write(dir, &yaml), out)
+    (job.write(dir, "job"), out)
 }
 
 /// The lines of all committed files below a directory, sorted.
@@ -471,17 +464,12 @@ fn a_file_that_changes_under_a_job_fails_it_by_name() {
     let input = cluster.dir().join("log.txt");
     let line = "x".repeat(999);
     std::fs::write(&input, format!("{line}\n").repeat(40_000)).unwrap();
-    let job = write(
-        cluster.dir(),
-        &format!(
-            "pipeline.allow-fault-injection: true\n\
-             pipeline:\n\
-             \x20 - source: {{ uid: lines, connector: file, path: {} }}\n\
-             \x20 - inject: {{ uid: slow, delay: {{ per-row: 1ms }} }}\n\
-             \x20 - sink: {{ uid: out, connector: blackhole }}\n",
-            input.display()
-        ),
-    );
+    let job = Job::new("changing")
+        .restarts("type: none")
+        .file("lines", &input, "format: text")
+        .inject("slow", "delay: { per-row: 1ms }")
+        .sink("blackhole")
+        .write(cluster.dir(), "job");
     let id = cluster.submit(&job, "changing");
     cluster.until_job(&id, "RUNNING");
     std::thread::sleep(Duration::from_secs(1));

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::field_cases::{wait_until, write_job};
+use crate::field_cases::wait_until;
 use crate::fixture::{Cluster, Ledger, send};
+use crate::job::Job;
 use crate::process::text;
 
 const LEDGER: Ledger = Ledger {
@@ -93,20 +94,21 @@ fn a_jobmanager_that_is_told_to_go_ends_well_and_its_jobs_go_on_with_the_next() 
 }
 
 /// A job whose only subtask blocks in a system call behind its fifth row.
-const BLOCKED: &str = "name: blocked\n\
-     task.cancellation.interval: 1s\n\
-     task.cancellation.timeout: 4s\n\
-     pipeline.allow-fault-injection: true\n\
-     pipeline:\n\
-     \x20 - source: { uid: rows, connector: generator, rate: 50, columns: { key: { key: 10 } } }\n\
-     \x20 - inject: { uid: stuck-lookup, block: { at: 5, in: socket } }\n\
-     \x20 - sink: { uid: out, connector: blackhole }\n";
+fn blocked_job() -> Job {
+    Job::new("blocked")
+        .set("task.cancellation.interval", "1s")
+        .set("task.cancellation.timeout", "4s")
+        .generator("rows", "rate: 50", "key: { key: 10 }")
+        .inject("stuck-lookup", "block: { at: 5, in: socket }")
+        .sink("blackhole")
+}
 
-const HEALTHY: &str = "name: healthy\n\
-     checkpointing: { interval: 200ms }\n\
-     pipeline:\n\
-     \x20 - source: { uid: rows, connector: generator, rate: 50, columns: { key: { key: 10 } } }\n\
-     \x20 - sink: { uid: out, connector: blackhole }\n";
+fn healthy_job() -> Job {
+    Job::new("healthy")
+        .checkpoints("interval: 200ms")
+        .generator("rows", "rate: 50", "key: { key: 10 }")
+        .sink("blackhole")
+}
 
 fn restarts(cluster: &Cluster, job: &str) -> u64 {
     let jobs = cluster.rest("/jobs/overview")["jobs"].clone();
@@ -118,10 +120,10 @@ fn restarts(cluster: &Cluster, job: &str) -> u64 {
 /// Cancels a job whose task does not react, and looks at what is left.
 fn ends_in_bounded_time(stop_the_process: bool) {
     let cluster = Cluster::start(1, 2);
-    let healthy = cluster.submit(&write_job(cluster.dir(), "healthy", HEALTHY), "healthy");
+    let healthy = cluster.submit(&healthy_job().write(cluster.dir(), "healthy"), "healthy");
     cluster.until_job(&healthy, "RUNNING");
     let before = cluster.children("taskmanager-1");
-    let blocked = cluster.submit(&write_job(cluster.dir(), "blocked", BLOCKED), "blocked");
+    let blocked = cluster.submit(&blocked_job().write(cluster.dir(), "blocked"), "blocked");
     cluster.until_job(&blocked, "RUNNING");
     std::thread::sleep(Duration::from_secs(3));
     let mut after = cluster.children("taskmanager-1").into_iter();
@@ -162,7 +164,7 @@ fn ends_in_bounded_time(stop_the_process: bool) {
     assert!(named.contains("stuck-lookup"), "{named}");
     assert!(named.contains("TASK-0004"), "{named}");
 
-    let again = cluster.submit(&write_job(cluster.dir(), "again", HEALTHY), "again");
+    let again = cluster.submit(&healthy_job().write(cluster.dir(), "again"), "again");
     cluster.until_job(&again, "RUNNING");
     assert_eq!(restarts(&cluster, &healthy), 0, "{}", cluster.logs());
     assert_eq!(
@@ -229,18 +231,13 @@ fn a_cluster_on_ipv6_runs_jobs_over_two_taskmanagers() {
 fn an_advertised_name_that_nobody_resolves_fails_the_job_by_name() {
     let cluster = Cluster::start_with(2, 1, &["taskmanager.host=tm.invalid"]);
     for rows in ["rows: 1000", "rate: 1000"] {
-        let yaml = format!(
-            "name: unreachable\n\
-             parallelism: 2\n\
-             restart-strategy: {{ type: none }}\n\
-             pipeline:\n\
-             \x20 - source: {{ uid: rows, connector: generator, {rows}, \
-             columns: {{ key: {{ key: 10 }} }} }}\n\
-             \x20 - key-by: [key]\n\
-             \x20 - aggregate: {{ uid: counts, select: {{ n: \"count(*)\" }} }}\n\
-             \x20 - sink: {{ uid: out, connector: print }}\n"
-        );
-        let job = write_job(cluster.dir(), "unreachable", &yaml);
+        let job = Job::new("unreachable")
+            .parallelism(2)
+            .restarts("type: none")
+            .generator("rows", rows, "key: { key: 10 }")
+            .count("key", "")
+            .sink("print")
+            .write(cluster.dir(), "unreachable");
         let begun = Instant::now();
         let end = cluster.cli(&["run", &job.to_string_lossy()]);
         assert_eq!(end.status.code(), Some(3), "{}", text(&end.stderr));

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::fixture::PATIENCE;
+use crate::job::Job;
 use crate::process::{finish, program, text};
 
 /// A job whose output the oracle can judge.
@@ -16,31 +17,19 @@ pub struct Ledger {
 impl Ledger {
     /// Writes the job file, and where its output goes.
     pub fn write(&self, dir: &Path) -> (PathBuf, PathBuf) {
-        let (job, out) = (dir.join("ledger.yaml"), dir.join("out"));
+        let out = dir.join("out");
         let Self { keys, rows, rate } = self;
-        let yaml = format!(
-            "name: ledger\n\
-             parallelism: 2\n\
-             checkpointing: {{ interval: 250ms, tolerable-failed-checkpoints: 50 }}\n\
-             restart-strategy: {{ type: fixed-delay, attempts: unlimited, delay: 100ms }}\n\
-             state.backend.type: rocksdb\n\
-             pipeline:\n\
-             \x20 - source:\n\
-             \x20     uid: rows\n\
-             \x20     connector: generator\n\
-             \x20     rows: {rows}\n\
-             \x20     rate: {rate}\n\
-             \x20     columns:\n\
-             \x20       key: {{ key: {keys} }}\n\
-             \x20       number: {{ sequence-per-key: {keys} }}\n\
-             \x20 - key-by: [key]\n\
-             \x20 - aggregate: {{ uid: sums, emit: each, \
-             select: {{ n: \"count(*)\", sum: \"sum(number)\" }} }}\n\
-             \x20 - sink: {{ uid: out, connector: file, path: {}, format: csv }}\n",
-            out.display()
-        );
-        std::fs::write(&job, yaml).unwrap();
-        (job, out)
+        let columns = format!("key: {{ key: {keys} }}, number: {{ sequence-per-key: {keys} }}");
+        let select = "n: \"count(*)\", sum: \"sum(number)\"";
+        let job = Job::new("ledger")
+            .parallelism(2)
+            .checkpoints("interval: 250ms, tolerable-failed-checkpoints: 50")
+            .restarts("type: fixed-delay, attempts: unlimited, delay: 100ms")
+            .set("state.backend.type", "rocksdb")
+            .generator("rows", &format!("rows: {rows}, rate: {rate}"), &columns)
+            .aggregate("key", "sums", select, "each")
+            .file_sink(&out, "csv");
+        (job.write(dir, "ledger"), out)
     }
 
     fn oracle(&self, verb: &str, out: &Path) -> Command {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::field_cases::{failing_once, write_job};
+use crate::field_cases::{failing_once, failing_once_with};
 use crate::fixture::Cluster;
 use crate::process::text;
 
@@ -22,7 +22,7 @@ fn after_a_restart(settings: &[&str]) -> (Cluster, String) {
     cluster.start_taskmanager(1, 2, "");
     // An end of line to some readers, and a turn of the reading direction.
     let message = "\"first line\\u2028second \\u202eline\"";
-    let job = write_job(cluster.dir(), "noted", &failing_once(message));
+    let job = failing_once(message).write(cluster.dir(), "noted");
     let id = cluster.submit(&job, "noted");
     cluster.until_job(&id, "FINISHED");
     cluster.signal("jobmanager", "-TERM", false);
@@ -97,15 +97,11 @@ fn every_json_line_of_every_process_is_one_object_with_the_documented_keys() {
 #[test]
 fn lines_of_a_job_process_keep_their_level_and_their_chain_of_causes() {
     let mut cluster = Cluster::start_with(1, 2, &["log.format=json", "log.level=debug"]);
-    let job = write_job(cluster.dir(), "noted", &failing_once("broken"));
+    let job = failing_once("broken").write(cluster.dir(), "noted");
     let id = cluster.submit(&job, "noted");
     cluster.until_job(&id, "FINISHED");
     // A socket that ends without a word is an error to whoever reads it.
-    let job = write_job(
-        cluster.dir(),
-        "endless",
-        &failing_once("again").replace("rows: 6000, ", ""),
-    );
+    let job = failing_once_with("rate: 2000", "again").write(cluster.dir(), "endless");
     let endless = cluster.submit(&job, "endless");
     cluster.until_job(&endless, "RUNNING");
     cluster.kill("jobmanager");
@@ -129,6 +125,17 @@ fn lines_of_a_job_process_keep_their_level_and_their_chain_of_causes() {
     });
     let snapshot = snapshot.expect("tasks say that a checkpoint starts");
     assert_eq!(snapshot["messageType"], "DEBUG", "{snapshot}");
+    for (id, words) in [
+        ("CKPT-0009", "Starting checkpoint ("),
+        ("CKPT-0010", ", synchronous part) in thread Task "),
+        ("CKPT-0011", ", asynchronous part) in thread "),
+        ("CKPT-0012", "Received barrier for checkpoint "),
+    ] {
+        let said = of_process.iter().find(|r| r["fields"]["event_id"] == id);
+        let said = said.unwrap_or_else(|| panic!("no line of a task has {id}"));
+        assert!(said["message"].as_str().unwrap().contains(words), "{said}");
+        assert!(said["checkpointId"].is_u64(), "{said}");
+    }
     let thread = snapshot["threadName"].as_str().unwrap();
     assert!(thread.starts_with("Task "), "{snapshot}");
     let place = snapshot["locationInformation"].as_str().unwrap();

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::fixture::{Cluster, Ledger, PATIENCE};
+use crate::job::Job;
 use crate::process::{finish, root, text};
 use crate::seaweed::venv;
 
@@ -58,16 +59,12 @@ fn a_python_client_finds_the_services_by_reflection_and_follows_a_job_to_its_end
 #[test]
 fn a_python_client_sees_that_a_job_failed_by_the_exit_code() {
     let cluster = Cluster::start(1, 2);
-    let job = cluster.dir().join("failing.yaml");
-    let yaml = "name: failing\n\
-                restart-strategy: { type: none }\n\
-                pipeline.allow-fault-injection: true\n\
-                pipeline:\n\
-                \x20 - source: { uid: rows, connector: generator, rows: 100, \
-                columns: { n: { sequence: {} } } }\n\
-                \x20 - inject: { uid: trouble, fail: { at: 10, message: on purpose } }\n\
-                \x20 - sink: { uid: out, connector: blackhole }\n";
-    std::fs::write(&job, yaml).unwrap();
+    let job = Job::new("failing")
+        .restarts("type: none")
+        .generator("rows", "rows: 100", "n: { sequence: {} }")
+        .inject("trouble", "fail: { at: 10, message: on purpose }")
+        .sink("blackhole")
+        .write(cluster.dir(), "failing");
     let output = submit(&cluster, &job);
     let said = text(&output.stdout);
     assert_eq!(
@@ -83,15 +80,12 @@ fn a_python_client_sees_that_a_job_failed_by_the_exit_code() {
 #[test]
 fn a_python_client_gets_every_fault_of_a_job_file_in_words() {
     let cluster = Cluster::start(0, 1);
-    let job = cluster.dir().join("wrong.yaml");
-    let yaml = "name: wrong\n\
-                parallelsim: 2\n\
-                pipeline:\n\
-                \x20 - source: { uid: rows, connector: generator, rows: -1, \
-                columns: { n: { sequence: {} } } }\n\
-                \x20 - filter: { uid: few, where: \"m > 1\" }\n\
-                \x20 - sink: { uid: out, connector: print }\n";
-    std::fs::write(&job, yaml).unwrap();
+    let job = Job::new("wrong")
+        .set("parallelsim", 2)
+        .generator("rows", "rows: -1", "n: { sequence: {} }")
+        .step("filter", "uid: few, where: \"m > 1\"")
+        .sink("print")
+        .write(cluster.dir(), "wrong");
     let output = submit(&cluster, &job);
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{errors}");

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::field_cases::{completed, rows, wait_until, write_job};
+use crate::field_cases::{completed, rows, wait_until};
 use crate::fixture::Cluster;
+use crate::job::Job;
 use crate::process::{program, text};
 
 const MIB: usize = 1 << 20;
@@ -26,20 +27,20 @@ fn write_lines(path: &Path, lengths: &[usize]) {
 }
 
 /// Counts lines by their first letters, and remembers each line's length as it arrives.
-fn lengths_job(dir: &Path, source: &str) -> String {
-    format!(
-        "name: lengths\n\
-         parallelism: 2\n\
-         restart-strategy: {{ type: none }}\n\
-         pipeline:\n\
-         \x20 - source: {{ uid: lines, connector: file, path: {}, {source} }}\n\
-         \x20 - select: {{ uid: keyed, columns: [{{ k: \"substr(line, 1, 7)\" }}, line] }}\n\
-         \x20 - key-by: [k]\n\
-         \x20 - aggregate: {{ uid: longest, select: {{ n: \"count(*)\", longest: \"max(line)\" }} }}\n\
-         \x20 - select: {{ uid: measured, columns: [k, n, {{ length: \"length(longest)\" }}] }}\n\
-         \x20 - sink: {{ uid: out, connector: print }}\n",
-        dir.join("lines.txt").display()
-    )
+fn lengths_job(dir: &Path, source: &str) -> Job {
+    let (keyed, measured) = (
+        "uid: keyed, columns: [{ k: \"substr(line, 1, 7)\" }, line]",
+        "uid: measured, columns: [k, n, { length: \"length(longest)\" }]",
+    );
+    let longest = "n: \"count(*)\", longest: \"max(line)\"";
+    Job::new("lengths")
+        .parallelism(2)
+        .restarts("type: none")
+        .file("lines", dir.join("lines.txt"), source)
+        .step("select", keyed)
+        .aggregate("k", "longest", longest, "")
+        .step("select", measured)
+        .sink("print")
 }
 
 /// Printed rows without the number of their subtask, sorted, and how many subtasks printed one of
@@ -83,8 +84,7 @@ fn rows_of_many_megabytes_cross_a_keyed_exchange() {
     let cluster = Cluster::start(2, 1);
     let lengths = [6, 10, 6, 6, 10, 6].map(|n| n * MIB);
     write_lines(&cluster.dir().join("lines.txt"), &lengths);
-    let yaml = lengths_job(cluster.dir(), "format: text");
-    let job = write_job(cluster.dir(), "lengths", &yaml);
+    let job = lengths_job(cluster.dir(), "format: text").write(cluster.dir(), "lengths");
     let end = cluster.cli(&["run", &job.to_string_lossy()]);
     assert!(
         end.status.success(),
@@ -105,8 +105,7 @@ fn a_row_above_the_limit_is_refused_by_file_line_and_limit_or_counted() {
     let lengths = [40 * MIB];
     write_lines(&cluster.dir().join("lines.txt"), &lengths);
     let run = |name: &str, source: &str| {
-        let yaml = lengths_job(cluster.dir(), source);
-        let job = write_job(cluster.dir(), name, &yaml);
+        let job = lengths_job(cluster.dir(), source).write(cluster.dir(), name);
         cluster.cli(&["run", &job.to_string_lossy(), "--client-id", name])
     };
     let refused = run("fail", "format: text");
@@ -163,15 +162,11 @@ fn a_hundred_thousand_bad_rows_are_counted_and_the_log_stays_short() {
         lines.push_str(&format!("{{\"id\": {n}}}\n"));
     }
     std::fs::write(cluster.dir().join("lines.json"), lines).unwrap();
-    let yaml = format!(
-        "name: dirty\n\
-         pipeline:\n\
-         \x20 - source: {{ uid: lines, connector: file, path: {}, format: json, \
-         columns: {{ id: BIGINT }}, on-error: skip }}\n\
-         \x20 - sink: {{ uid: out, connector: print }}\n",
-        cluster.dir().join("lines.json").display()
-    );
-    let job = write_job(cluster.dir(), "dirty", &yaml);
+    let how = "format: json, columns: { id: BIGINT }, on-error: skip";
+    let job = Job::new("dirty")
+        .file("lines", cluster.dir().join("lines.json"), how)
+        .sink("print")
+        .write(cluster.dir(), "dirty");
     let end = cluster.cli(&["run", &job.to_string_lossy()]);
     assert!(end.status.success(), "{}", text(&end.stderr));
     assert_eq!(text(&end.stdout).lines().count(), 10);
@@ -193,30 +188,22 @@ fn a_hundred_thousand_bad_rows_are_counted_and_the_log_stays_short() {
 }
 
 /// 1,000 rows, of which half pass, of 10 keys.
-fn counting_job(out: &Path, chain: bool, fails: bool) -> String {
-    let trouble = match fails {
-        true => {
-            "\x20 - inject: { uid: trouble, fail: { at: 20, message: once }, subtask: 0, times: 1 }\n"
-        }
-        false => "",
+fn counting_job(out: &Path, chain: bool, fails: bool) -> Job {
+    let columns = "n: { sequence: {} }, key: { key: 10 }";
+    let job = Job::new("counted")
+        .parallelism(2)
+        .checkpoints("interval: 1h")
+        .set("pipeline.operator-chaining.enabled", chain)
+        .restarts("type: fixed-delay, attempts: 2, delay: 50ms")
+        .generator("numbers", "rows: 1000, rate: 2000", columns)
+        .step("filter", "uid: half, where: \"n % 20 < 10\"");
+    let once = "fail: { at: 20, message: once }, subtask: 0, times: 1";
+    let job = if fails {
+        job.inject("trouble", once)
+    } else {
+        job
     };
-    format!(
-        "name: counted\n\
-         parallelism: 2\n\
-         checkpointing: {{ interval: 1h }}\n\
-         pipeline.operator-chaining.enabled: {chain}\n\
-         pipeline.allow-fault-injection: true\n\
-         restart-strategy: {{ type: fixed-delay, attempts: 2, delay: 50ms }}\n\
-         pipeline:\n\
-         \x20 - source: {{ uid: numbers, connector: generator, rows: 1000, rate: 2000, \
-         columns: {{ n: {{ sequence: {{}} }}, key: {{ key: 10 }} }} }}\n\
-         \x20 - filter: {{ uid: half, where: \"n % 20 < 10\" }}\n\
-         {trouble}\
-         \x20 - key-by: [key]\n\
-         \x20 - aggregate: {{ uid: counts, select: {{ n: \"count(*)\" }}, emit: end }}\n\
-         \x20 - sink: {{ uid: out, connector: file, path: {}, format: csv }}\n",
-        out.display()
-    )
+    job.count("key", "end").file_sink(out, "csv")
 }
 
 /// (name, rows in, rows out) of each vertex.
@@ -242,7 +229,7 @@ fn record_counters_are_exact_chained_unchained_and_after_a_restart() {
         ("restarted", false, true),
     ] {
         let out = cluster.dir().join(name);
-        let job = write_job(cluster.dir(), name, &counting_job(&out, chain, fails));
+        let job = counting_job(&out, chain, fails).write(cluster.dir(), name);
         let id = cluster.submit(&job, name);
         cluster.until_job(&id, "FINISHED");
         let at_end = counters(&cluster.rest(&format!("/jobs/{id}")));
@@ -293,14 +280,11 @@ fn record_counters_are_exact_chained_unchained_and_after_a_restart() {
 fn a_client_that_does_not_read_misses_lines_is_told_how_many_and_blocks_nobody() {
     let cluster = Cluster::start(1, 1);
     const ROWS: u64 = 400_000;
-    let yaml = format!(
-        "name: flood\n\
-         pipeline:\n\
-         \x20 - source: {{ uid: rows, connector: generator, rows: {ROWS}, \
-         columns: {{ n: {{ sequence: {{}} }}, text: {{ random-text: 40 }} }} }}\n\
-         \x20 - sink: {{ uid: out, connector: print }}\n"
-    );
-    let job = write_job(cluster.dir(), "flood", &yaml);
+    let columns = "n: { sequence: {} }, text: { random-text: 40 }";
+    let job = Job::new("flood")
+        .generator("rows", &format!("rows: {ROWS}"), columns)
+        .sink("print")
+        .write(cluster.dir(), "flood");
     let mut command = Command::new(program("millstream"));
     command
         .arg("run")
@@ -356,18 +340,15 @@ fn resident_mib(cluster: &Cluster) -> u64 {
 #[test]
 fn a_slow_consumer_holds_its_producers_back_and_memory_stays_bounded() {
     let cluster = Cluster::start(2, 1);
-    let yaml = "name: pressed\n\
-         parallelism: 2\n\
-         checkpointing: { interval: 500ms, timeout: 1m }\n\
-         pipeline.allow-fault-injection: true\n\
-         pipeline:\n\
-         \x20 - source: { uid: rows, connector: generator, \
-         columns: { key: { key: 100 }, text: { random-text: 1000 } } }\n\
-         \x20 - key-by: [key]\n\
-         \x20 - aggregate: { uid: longest, select: { longest: \"max(text)\" }, emit: each }\n\
-         \x20 - inject: { uid: slow, delay: { per-row: 2ms } }\n\
-         \x20 - sink: { uid: out, connector: blackhole }\n";
-    let job = write_job(cluster.dir(), "pressed", yaml);
+    let columns = "key: { key: 100 }, text: { random-text: 1000 }";
+    let job = Job::new("pressed")
+        .parallelism(2)
+        .checkpoints("interval: 500ms, timeout: 1m")
+        .generator("rows", "", columns)
+        .aggregate("key", "longest", "longest: \"max(text)\"", "each")
+        .inject("slow", "delay: { per-row: 2ms }")
+        .sink("blackhole")
+        .write(cluster.dir(), "pressed");
     let id = cluster.submit(&job, "pressed");
     cluster.until_job(&id, "RUNNING");
     wait_until(&cluster, "a checkpoint passes", || {

@@ -4,30 +4,26 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use crate::field_cases::{rows, write_job};
+use crate::field_cases::rows;
+use crate::job::Job;
 use crate::process::{finish, program, text};
 
 /// Runs a job to its end in one process.
-fn run(dir: &Path, yaml: &str) -> Output {
-    let job = write_job(dir, "job", yaml);
+fn run(dir: &Path, job: &Job) -> Output {
+    let job = job.write(dir, "job");
     let mut command = Command::new(program("millstream"));
     finish(command.arg("local").arg(job), Duration::from_secs(120))
 }
 
 /// The rows that come out for these lines, with this many subtasks.
-fn counted(lines: &str, source: &str, steps: &str, parallelism: u32) -> Vec<String> {
+fn counted(lines: &str, source: &str, steps: impl Fn(Job) -> Job, parallelism: u32) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("in"), lines).unwrap();
-    let yaml = format!(
-        "name: meaning\n\
-         parallelism: {parallelism}\n\
-         checkpointing: {{ interval: 1h }}\n\
-         pipeline:\n\
-         \x20 - source: {{ uid: in, connector: file, path: in, {source} }}\n\
-         {steps}\
-         \x20 - sink: {{ uid: out, connector: file, path: out, format: json }}\n"
-    );
-    let output = run(dir.path(), &yaml);
+    let job = Job::new("meaning")
+        .parallelism(parallelism)
+        .checkpoints("interval: 1h")
+        .file("in", "in", source);
+    let output = run(dir.path(), &steps(job).file_sink("out", "json"));
     assert!(output.status.success(), "{}", text(&output.stderr));
     rows(&dir.path().join("out"))
 }
@@ -38,8 +34,8 @@ fn null_is_a_key_of_its_own_from_file_to_file() {
     let lines = "{\"k\":null,\"v\":1}\n{\"v\":2}\n{\"k\":\"\",\"v\":4}\n\
                  {\"k\":\"null\",\"v\":5}\n{\"k\":\"a\",\"v\":3}\n{\"k\":\"a\"}\n";
     let source = "format: json, columns: { k: VARCHAR, v: BIGINT }";
-    let steps = "\x20 - key-by: [k]\n\
-         \x20 - aggregate: { uid: sums, select: { s: \"sum(v)\", n: \"count(*)\", m: \"count(v)\" } }\n";
+    let select = "s: \"sum(v)\", n: \"count(*)\", m: \"count(v)\"";
+    let steps = |job: Job| job.aggregate("k", "sums", select, "");
     for parallelism in [1, 4] {
         assert_eq!(
             counted(lines, source, steps, parallelism),
@@ -59,9 +55,7 @@ fn null_is_a_key_of_its_own_from_file_to_file() {
 fn zeros_are_one_key_and_nans_are_one_key() {
     let lines = "d\n0.0\n-0.0\nNaN\nNaN\n1.0\n";
     let source = "format: csv, columns: { d: DOUBLE }";
-    let steps = "\x20 - key-by: [d]\n\
-         \x20 - aggregate: { uid: counts, select: { n: \"count(*)\" } }\n\
-         \x20 - select: { uid: only, columns: [n] }\n";
+    let steps = |job: Job| job.count("d", "").step("select", "uid: only, columns: [n]");
     for parallelism in [1, 4] {
         let found = counted(lines, source, steps, parallelism);
         assert_eq!(found, [r#"{"n":1}"#, r#"{"n":2}"#, r#"{"n":2}"#]);
@@ -75,25 +69,21 @@ fn a_sum_that_overflows_fails_the_job_and_names_the_sum() {
     let lines = "{\"k\":\"a\",\"i\":2147483647,\"b\":9223372036854775807}\n\
                  {\"k\":\"a\",\"i\":11,\"b\":4}\n";
     std::fs::write(dir.path().join("in"), lines).unwrap();
-    let yaml = |column: &str| {
-        format!(
-            "name: sums\n\
-             pipeline:\n\
-             \x20 - source: {{ uid: in, connector: file, path: in, format: json, \
-             columns: {{ k: VARCHAR, i: INTEGER, b: BIGINT }} }}\n\
-             \x20 - key-by: [k]\n\
-             \x20 - aggregate: {{ uid: sums, select: {{ s: \"sum({column})\" }} }}\n\
-             \x20 - sink: {{ uid: out, connector: print }}\n"
-        )
+    let columns = "format: json, columns: { k: VARCHAR, i: INTEGER, b: BIGINT }";
+    let sum = |column: &str| {
+        Job::new("sums")
+            .file("in", "in", columns)
+            .aggregate("k", "sums", &format!("s: \"sum({column})\""), "")
+            .sink("print")
     };
-    let fits = run(dir.path(), &yaml("i"));
+    let fits = run(dir.path(), &sum("i"));
     assert_eq!(
         text(&fits.stdout),
         "a, 2147483658\n",
         "{}",
         text(&fits.stderr)
     );
-    let overflows = run(dir.path(), &yaml("b"));
+    let overflows = run(dir.path(), &sum("b"));
     assert_eq!(overflows.status.code(), Some(3));
     assert_eq!(text(&overflows.stdout), "");
     let stderr = text(&overflows.stderr).to_lowercase();
@@ -110,8 +100,7 @@ fn digits_survive_from_json_to_json() {
                  {\"id\":9223372036854775807,\"d\":0,\"f\":99999999.999999999}\n";
     let columns = "{ id: BIGINT, d: \"DECIMAL(20, 0)\", f: \"DECIMAL(18, 9)\" }";
     let source = format!("format: json, columns: {columns}");
-    let steps = "\x20 - key-by: [id, d, f]\n\
-         \x20 - aggregate: { uid: counts, select: { n: \"count(*)\" } }\n";
+    let steps = |job: Job| job.count("id, d, f", "");
     let found = counted(lines, &source, steps, 2);
     for digits in [
         "9007199254740993",
@@ -136,11 +125,10 @@ fn a_number_too_large_for_its_column_is_refused_by_line() {
         "{\"id\":1}\n{\"id\":9223372036854775808}\n",
     )
     .unwrap();
-    let yaml = "name: large\n\
-         pipeline:\n\
-         \x20 - source: { uid: in, connector: file, path: in, format: json, columns: { id: BIGINT } }\n\
-         \x20 - sink: { uid: out, connector: print }\n";
-    let output = run(dir.path(), yaml);
+    let job = Job::new("large")
+        .file("in", "in", "format: json, columns: { id: BIGINT }")
+        .sink("print");
+    let output = run(dir.path(), &job);
     assert_eq!(output.status.code(), Some(3));
     let stderr = text(&output.stderr);
     assert!(
@@ -163,9 +151,12 @@ fn quoted_lines_and_windows_ends_are_read_alike_by_four_readers() {
     }
     let csv = csv.trim_end();
     let source = "format: csv, columns: { id: BIGINT, note: VARCHAR }, split-size: 8 KiB";
-    let steps = "\x20 - select: { uid: kinds, columns: [id, { two: \"note LIKE '%two%'\" }] }\n\
-         \x20 - key-by: [two]\n\
-         \x20 - aggregate: { uid: sums, select: { n: \"count(*)\", s: \"sum(id)\" } }\n";
+    let kinds = "uid: kinds, columns: [id, { two: \"note LIKE '%two%'\" }]";
+    let select = "n: \"count(*)\", s: \"sum(id)\"";
+    let steps = |job: Job| {
+        job.step("select", kinds)
+            .aggregate("two", "sums", select, "")
+    };
     let found = counted(csv, source, steps, 4);
     assert_eq!(
         found,
@@ -181,31 +172,23 @@ fn quoted_lines_and_windows_ends_are_read_alike_by_four_readers() {
 fn the_directory_of_a_sink_is_a_source_of_finished_rows_only() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("first");
-    let first = format!(
-        "name: first\n\
-         checkpointing: {{ interval: 100ms }}\n\
-         pipeline:\n\
-         \x20 - source: {{ uid: rows, connector: generator, rows: 1000, rate: 2000, \
-         columns: {{ n: {{ sequence: {{ start: 1 }} }} }} }}\n\
-         \x20 - sink: {{ uid: out, connector: file, path: {}, format: json }}\n",
-        out.display()
-    );
+    let sequence = "n: { sequence: { start: 1 } }";
+    let first = Job::new("first")
+        .checkpoints("interval: 100ms")
+        .generator("rows", "rows: 1000, rate: 2000", sequence)
+        .file_sink(&out, "json");
     let output = run(dir.path(), &first);
     assert!(output.status.success(), "{}", text(&output.stderr));
     std::fs::write(out.join("_SUCCESS"), "").unwrap();
     std::fs::write(out.join(".part-0.crc"), [0_u8, 255, 1]).unwrap();
     std::fs::create_dir_all(out.join(".staging")).unwrap();
     std::fs::write(out.join(".staging/part-1.inprogress"), "{\"n\":7}\n").unwrap();
-    let second = format!(
-        "name: second\n\
-         parallelism: 2\n\
-         pipeline:\n\
-         \x20 - source: {{ uid: in, connector: file, path: \"{}/**\", format: json, \
-         columns: {{ n: BIGINT }} }}\n\
-         \x20 - aggregate: {{ uid: all, select: {{ n: \"count(*)\", s: \"sum(n)\" }} }}\n\
-         \x20 - sink: {{ uid: sum, connector: print, parallelism: 1 }}\n",
-        out.display()
-    );
+    let all = "uid: all, select: { n: \"count(*)\", s: \"sum(n)\" }";
+    let second = Job::new("second")
+        .parallelism(2)
+        .file("in", out.join("**"), "format: json, columns: { n: BIGINT }")
+        .step("aggregate", all)
+        .sink("print, parallelism: 1");
     let output = run(dir.path(), &second);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "1000, 500500\n");
@@ -220,11 +203,10 @@ fn a_packed_file_is_refused_by_name() {
         0, 0,
     ];
     std::fs::write(dir.path().join("in.txt.gz"), gzip).unwrap();
-    let yaml = "name: packed\n\
-         pipeline:\n\
-         \x20 - source: { uid: in, connector: file, path: \"*.gz\" }\n\
-         \x20 - sink: { uid: out, connector: print }\n";
-    let output = run(dir.path(), yaml);
+    let job = Job::new("packed")
+        .step("source", "uid: in, connector: file, path: \"*.gz\"")
+        .sink("print");
+    let output = run(dir.path(), &job);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "");
     assert!(
@@ -239,20 +221,17 @@ fn a_packed_file_is_refused_by_name() {
 fn a_plan_that_cannot_work_is_refused_with_line_and_name() {
     let dir = tempfile::tempdir().unwrap();
     let cases = [
-        ("filter: { uid: f, where: \"nope = 1\" }", "nope"),
-        ("filter: { uid: f, where: \"n +\" }", "n +"),
-        ("select: { uid: s, columns: { x: \"upper(n)\" } }", "upper"),
-        ("flat-map: { uid: w, expr: \"n\", as: word }", "list"),
+        ("filter", "uid: f, where: \"nope = 1\"", "nope"),
+        ("filter", "uid: f, where: \"n +\"", "n +"),
+        ("select", "uid: s, columns: { x: \"upper(n)\" }", "upper"),
+        ("flat-map", "uid: w, expr: \"n\", as: word", "list"),
     ];
-    for (step, part) in cases {
-        let yaml = format!(
-            "name: mistaken\n\
-             pipeline:\n\
-             \x20 - source: {{ uid: in, connector: generator, rows: 1, columns: {{ n: {{ sequence: {{}} }} }} }}\n\
-             \x20 - {step}\n\
-             \x20 - sink: {{ uid: out, connector: print }}\n"
-        );
-        let output = run(dir.path(), &yaml);
+    for (step, has, part) in cases {
+        let job = Job::new("mistaken")
+            .generator("in", "rows: 1", "n: { sequence: {} }")
+            .step(step, has)
+            .sink("print");
+        let output = run(dir.path(), &job);
         assert_eq!(
             output.status.code(),
             Some(1),
