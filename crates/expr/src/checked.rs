@@ -12,7 +12,8 @@ use std::sync::{Arc, LazyLock};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::compute::kernels::numeric::neg;
 use arrow::compute::{and_kleene, or_kleene};
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion_common::{DataFusionError, Result, ScalarValue};
@@ -44,7 +45,7 @@ pub(crate) fn strict(
     let mut unreadable = None;
     let folded = physical
         .transform_up(|node| {
-            let node = strict_node(node);
+            let node = strict_node(node, schema);
             match fold(&node) {
                 Fold::To(literal) => Ok(Transformed::yes(literal)),
                 Fold::Not => Ok(Transformed::yes(node)),
@@ -88,12 +89,14 @@ fn always_fails(physical: &Physical, schema: &SchemaRef) -> Option<EvalFault> {
         .map(|error| translate::fault(&error))
 }
 
-fn strict_node(node: Physical) -> Physical {
+fn strict_node(node: Physical, schema: &Schema) -> Physical {
     if let Some(binary) = node.downcast_ref::<BinaryExpr>() {
         match binary.op() {
             Operator::Plus | Operator::Minus | Operator::Multiply => {
-                return Arc::new(binary.clone().with_fail_on_overflow(true));
+                let strict = Arc::new(binary.clone().with_fail_on_overflow(true));
+                return Digits::checked(strict, schema);
             }
+            Operator::Divide | Operator::Modulo => return Digits::checked(node, schema),
             Operator::And | Operator::Or => {
                 return Arc::new(Guard {
                     inner: Arc::new(binary.clone()),
@@ -138,6 +141,84 @@ fn fold(node: &Physical) -> Fold {
         Ok(scalar) => Fold::To(Arc::new(Literal::new(scalar))),
         Err(error) if node.is::<CastExpr>() => Fold::Fails(error),
         Err(_) => Fold::Not,
+    }
+}
+
+/// Arithmetic whose result is a DECIMAL of the largest precision. The library checks that it fits
+/// the 128 bits, which hold somewhat more than 38 digits.
+#[derive(Debug, Eq)]
+struct Digits {
+    inner: Physical,
+}
+
+impl PartialEq for Digits {
+    fn eq(&self, other: &Self) -> bool {
+        self.inner.eq(&other.inner)
+    }
+}
+
+impl Hash for Digits {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.inner.hash(state);
+    }
+}
+
+impl Digits {
+    fn checked(inner: Physical, schema: &Schema) -> Physical {
+        match inner.data_type(schema) {
+            Ok(DataType::Decimal128(DECIMAL128_MAX_PRECISION, _)) => Arc::new(Self { inner }),
+            _ => inner,
+        }
+    }
+
+    fn check(array: &ArrayRef) -> Result<()> {
+        let DataType::Decimal128(precision, scale) = array.data_type() else {
+            return Ok(());
+        };
+        let values = array.as_primitive::<Decimal128Type>();
+        if values.validate_decimal_precision(*precision).is_ok() {
+            return Ok(());
+        }
+        let detail = format!("a result has more digits than DECIMAL({precision}, {scale})");
+        Err(ArrowError::ArithmeticOverflow(detail).into())
+    }
+}
+
+impl fmt::Display for Digits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl PhysicalExpr for Digits {
+    fn data_type(&self, schema: &Schema) -> Result<DataType> {
+        self.inner.data_type(schema)
+    }
+
+    fn nullable(&self, schema: &Schema) -> Result<bool> {
+        self.inner.nullable(schema)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        let value = self.inner.evaluate(batch)?;
+        match &value {
+            ColumnarValue::Array(array) => Self::check(array)?,
+            ColumnarValue::Scalar(scalar) => Self::check(&scalar.to_array()?)?,
+        }
+        Ok(value)
+    }
+
+    fn children(&self) -> Vec<&Physical> {
+        self.inner.children()
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Physical>) -> Result<Physical> {
+        let inner = Arc::clone(&self.inner).with_new_children(children)?;
+        Ok(Arc::new(Self { inner }))
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt_sql(f)
     }
 }
 

@@ -291,7 +291,8 @@ impl EvalFault {
                 "Divide by NULLIF(x, 0) to get NULL, or keep such rows out with a filter step."
             }
             Self::Overflow { .. } => {
-                "Cast an operand to a wider type, for example CAST(x AS DECIMAL(38, 0))."
+                "Cast an operand to a wider type: an integer to DECIMAL(38, 0), a DECIMAL, which \
+                 has 38 digits at most, to DOUBLE."
             }
             Self::InvalidValue { .. } => {
                 "Use TRY_CAST to get NULL, or keep such rows out with a filter step."

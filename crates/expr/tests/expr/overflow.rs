@@ -44,6 +44,30 @@ fn decimal_overflow_is_an_error_too() {
         "{}",
         fails(text)
     );
+    assert!(fails(text).remedy().contains("to DOUBLE"));
+}
+
+/// 128 bits hold numbers of 39 digits, which no DECIMAL has: they were printed cut to 38.
+#[test]
+fn a_decimal_result_of_39_digits_is_an_overflow() {
+    let largest = "cast(99999999999999999999999999999999999999 as decimal(38, 0))";
+    for text in [
+        format!("{largest} + n"),
+        format!("cast(0 as decimal(38, 0)) - {largest} - n"),
+        "cast(60000000000000000000000000000000000000 as decimal(38, 0)) * \
+         cast(n - n + 2 as decimal(38, 0))"
+            .to_owned(),
+    ] {
+        let error = fails(&text);
+        assert!(
+            matches!(error.fault, EvalFault::Overflow { .. }),
+            "{text}: {error}"
+        );
+        assert_eq!(error.row_index, Some(0), "{text}: {error}");
+    }
+    let fits = format!("{largest} - n + n");
+    let expected = ["99999999999999999999999999999999999999"; 2];
+    assert_eq!(values(&fits)[..2], expected);
 }
 
 #[test]

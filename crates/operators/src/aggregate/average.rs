@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Decimal128Type, Float64Type};
 use millstream_state::ValueBuffer;
 
 use super::accumulator::{Accumulators, AggregateError, EncodedColumn, take};
-use super::fold::{Plain, convert};
+use super::fold::{DECIMAL_LIMIT, Plain, convert};
 
 /// `avg` of this type.
 pub(super) fn make(
@@ -185,7 +185,11 @@ impl Sum for i128 {
                 continue;
             }
             let scaled = sum.checked_mul(10i128.pow(shift)).ok_or_else(overflow)?;
-            means.push(Some(divide_rounded(scaled, i128::from(*count))));
+            let mean = divide_rounded(scaled, i128::from(*count));
+            if mean.abs() >= DECIMAL_LIMIT {
+                return Err(overflow());
+            }
+            means.push(Some(mean));
         }
         let means = Decimal128Array::from(means)
             .with_precision_and_scale(*precision, *to)

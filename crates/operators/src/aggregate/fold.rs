@@ -13,7 +13,7 @@ use millstream_state::ValueBuffer;
 use super::accumulator::{Accumulators, AggregateError, EncodedColumn, take};
 
 /// Above the highest DECIMAL(38) without its scale.
-const DECIMAL_LIMIT: i128 = 10i128.pow(38);
+pub(super) const DECIMAL_LIMIT: i128 = 10i128.pow(38);
 
 /// A native value with a fixed little-endian form.
 pub(super) trait Plain: Copy + Default {

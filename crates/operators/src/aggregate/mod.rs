@@ -313,7 +313,10 @@ impl AggregateError {
                 ErrorKind::UserCode,
                 format!("{sql_type} overflow in aggregate {label}"),
             )
-            .with_remedy("cast the argument to DECIMAL(38, 0) or DOUBLE"),
+            .with_remedy(
+                "cast the argument to DOUBLE; an integer, or a DECIMAL with many places behind the \
+                 point, to DECIMAL(38, 0)",
+            ),
             Self::Unsupported { data_type } => OperatorError::new(
                 ErrorKind::UserCode,
                 format!("aggregate {label} cannot take {data_type}"),

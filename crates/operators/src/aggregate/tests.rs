@@ -125,6 +125,36 @@ fn an_overflow_names_type_and_aggregate_and_never_wraps() {
     assert_eq!(harness.rows(), ["a|2147483658"]);
 }
 
+// 128 bits hold numbers of 39 digits, and no DECIMAL does.
+#[test]
+fn a_decimal_aggregate_of_39_digits_is_an_overflow() {
+    let wide = |values: Vec<i128>| -> ArrayRef {
+        let values = Decimal128Array::from(values);
+        Arc::new(values.with_precision_and_scale(38, 0).unwrap())
+    };
+    let (sum, mean) = (DataType::Decimal128(38, 0), DataType::Decimal128(38, 4));
+    let largest = 10i128.pow(38) - 1;
+    let values = wide(vec![largest, 0]);
+    let mut harness = aggregate(&values, &[(Sum, sum.clone())], Emit::Batch);
+    harness.process(rows(&[Some("a"); 2], &values)).unwrap();
+    assert_eq!(harness.rows(), [format!("a|{largest}")]);
+
+    // With four more places behind the point it still fits the 128 bits.
+    let large = 12 * 10i128.pow(33);
+    for (function, keys, values) in [
+        ((Sum, sum), ["a", "a"], wide(vec![largest, 1])),
+        ((Avg, mean), ["a", "b"], wide(vec![large, large])),
+    ] {
+        let mut harness = aggregate(&values, &[function], Emit::Batch);
+        let error = harness.process(rows(&keys.map(Some), &values)).unwrap_err();
+        assert!(
+            error.to_string().contains("overflow in aggregate a0"),
+            "{error}"
+        );
+        assert!(error.remedy().unwrap().contains("to DOUBLE"), "{error}");
+    }
+}
+
 // HND-027.
 #[test]
 fn decimal_fractions_keep_their_carry_and_sign() {
