@@ -35,6 +35,18 @@ pub enum ConfigError {
         /// The key that was probably meant.
         suggestion: Option<String>,
     },
+    /// A value where keys belong.
+    #[error("{origin}: {key} is {found}, expected a mapping: keys and values below it")]
+    NotMapping {
+        /// Where.
+        origin: Origin,
+        /// The section as written.
+        key: String,
+        /// What stands there.
+        found: &'static str,
+        /// One of its keys with a value, without the section: `interval: 10s`.
+        example: String,
+    },
     /// A `MILLSTREAM_…` variable that sets nothing.
     #[error("unknown environment variable {variable}")]
     UnknownVariable {
@@ -136,6 +148,9 @@ impl ConfigError {
             | Self::UnknownVariable {
                 suggestion: None, ..
             } => "remove it; --print-config lists all keys".to_owned(),
+            Self::NotMapping { key, example, .. } => {
+                format!("write {key}: {{ {example} }}, or {key}.{example}")
+            }
             Self::MalformedFlag { .. } => "write -D key=value".to_owned(),
             Self::NotInJobs { key, .. } => {
                 format!("move {key} to the configuration of the jobmanager and taskmanagers")

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use crate::error::{ConfigError, ConfigErrors, Warning};
 use crate::origin::{Origin, Place};
 use crate::registry::{
-    Key, Scope, Spelling, Status, VARIABLE_PREFIX, find, find_variable, is_section, suggest_key,
-    suggest_variable,
+    Key, Scope, Spelling, Status, VARIABLE_PREFIX, example_in, find, find_variable, is_section,
+    suggest_key, suggest_variable,
 };
 use crate::secret::SecretRef;
 use crate::suggest::suggest;
@@ -226,6 +226,14 @@ impl Raw<'_> {
         }
     }
 
+    /// What stands there, for a message that does not repeat it: it may be a secret.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Node(node) => node.kind(),
+            Self::Text(_) => "a single value",
+        }
+    }
+
     /// A path, which takes any text.
     fn path(&self) -> Result<PathBuf, ValueFault> {
         match self.read(&Kind::Text)? {
@@ -291,6 +299,12 @@ impl Builder {
         };
         match find(name).or_else(of_strategy) {
             Some(found) => self.add_found(found, name, raw, origin),
+            None if is_section(name) => self.fault(ConfigError::NotMapping {
+                origin,
+                key: name.to_owned(),
+                found: raw.kind(),
+                example: example_in(name),
+            }),
             None => self.fault(ConfigError::UnknownKey {
                 origin,
                 key: name.to_owned(),

@@ -463,3 +463,41 @@ fn the_commented_daemon_files_are_good_as_they_are_and_name_real_keys() {
         assert!(Resolved::new([layer]).warnings().is_empty());
     }
 }
+
+#[test]
+fn a_value_where_keys_belong_is_said_to_be_one_with_an_example() {
+    assert_eq!(
+        report("heartbeat.timeout: 9s\ncheckpointing: 5\n"),
+        "conf.yaml:2: checkpointing is a single value, expected a mapping: keys and values below \
+         it (write checkpointing: { interval: 10s }, or checkpointing.interval: 10s)"
+    );
+    let long = report("execution.checkpointing: [5s]\n");
+    assert!(long.contains("execution.checkpointing is a list"), "{long}");
+    assert!(
+        long.contains("execution.checkpointing.interval: 10s"),
+        "{long}"
+    );
+    // It may be a secret that was put into the wrong place.
+    let s3 = report("s3: sesame-4711\n");
+    assert!(
+        s3.contains("s3 is a single value") && !s3.contains("sesame"),
+        "{s3}"
+    );
+    let flag = Layer::flags(["checkpointing=5s"], Target::Job).unwrap_err();
+    assert!(
+        flag.report().contains("expected a mapping"),
+        "{}",
+        flag.report()
+    );
+    // What it suggests is accepted.
+    for key in [
+        "checkpointing",
+        "heartbeat",
+        "rest",
+        "state.backend",
+        "slot",
+        "taskmanager",
+    ] {
+        layer(&format!("{key}: {{ {} }}\n", registry::example_in(key)));
+    }
+}

@@ -91,6 +91,7 @@ fn entry_of<'f, 'n>(fault: &ConfigError, flat: &'f [FlatEntry<'n>]) -> Option<&'
     let line = line_of(fault).map(|place| place.line);
     match fault {
         ConfigError::UnknownKey { key, .. }
+        | ConfigError::NotMapping { key, .. }
         | ConfigError::NotInJobs { key, .. }
         | ConfigError::NotBuilt { key, .. }
         | ConfigError::Value { key, .. } => flat
@@ -114,6 +115,7 @@ fn entry_of<'f, 'n>(fault: &ConfigError, flat: &'f [FlatEntry<'n>]) -> Option<&'
 
 fn line_of(fault: &ConfigError) -> Option<Place> {
     let (ConfigError::UnknownKey { origin, .. }
+    | ConfigError::NotMapping { origin, .. }
     | ConfigError::NotInJobs { origin, .. }
     | ConfigError::NotBuilt { origin, .. }
     | ConfigError::Value { origin, .. }) = fault
@@ -137,6 +139,9 @@ fn line_of(fault: &ConfigError) -> Option<Place> {
 fn setting(fault: &ConfigError) -> FaultKind {
     let message = match fault {
         ConfigError::UnknownKey { key, .. } => format!("unknown key {key}"),
+        ConfigError::NotMapping { key, found, .. } => {
+            format!("{key} is {found}, expected a mapping: keys and values below it")
+        }
         ConfigError::NotInJobs { key, .. } => {
             format!("{key} is a key of the daemons, not of a job")
         }

@@ -223,6 +223,31 @@ pub fn is_section(prefix: &str) -> bool {
         })
 }
 
+/// A key of a section with a value, without the section: `interval: 10s`.
+#[must_use]
+pub fn example_in(section: &str) -> String {
+    let is_long = LONG.strip_suffix('.') == Some(section);
+    let dotted = if is_long {
+        SHORT.to_owned()
+    } else {
+        format!("{section}.")
+    };
+    let rest = |key: &Key| {
+        let names = [key.name].into_iter().chain(key.also.iter().copied());
+        names
+            .into_iter()
+            .find_map(|name| name.strip_prefix(&dotted))
+    };
+    let built = keys().filter(|key| key.status == Status::Built);
+    let mut found: Vec<_> = built.filter_map(|key| Some((rest(key)?, key))).collect();
+    // What most people set, then what shows a value.
+    found.sort_by_key(|(rest, key)| (*rest != "interval", key.default.is_none()));
+    match found.first() {
+        Some((rest, key)) => format!("{rest}: {}", key.default.unwrap_or("10s")),
+        None => "key: value".to_owned(),
+    }
+}
+
 /// The key that was probably meant by `name`: in the family of spellings that `name` is in.
 #[must_use]
 pub fn suggest_key(name: &str) -> Option<String> {

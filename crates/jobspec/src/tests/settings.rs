@@ -30,6 +30,11 @@ fn an_unknown_key_is_refused_with_the_key_that_was_meant() {
          (did you mean execution.checkpointing.timeout?)"
     );
     assert!(refused("nmae: x\n").contains("did you mean name?"));
+    assert_eq!(
+        refused("name: x\ncheckpointing: 5\n"),
+        "job.yaml:2:1: checkpointing is a single value, expected a mapping: keys and values below \
+         it (write checkpointing: { interval: 10s }, or checkpointing.interval: 10s)"
+    );
     assert!(refused("rest.port: 80\n").contains("is a key of the daemons"));
 }
 
