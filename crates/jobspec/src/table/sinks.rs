@@ -58,7 +58,8 @@ const FILE_KEYS: &[Key] = &[
     key(
         "format",
         Shape::Scalar(Kind::Choice(FORMATS)),
-        "`json`: one object a line; `csv`: values under a header line.",
+        "`json`: one object a line, with `null` for NULL and for a DOUBLE that is NaN or infinite, \
+         which JSON has no number for; `csv`: values under a header line.",
     )
     .default("json"),
     DELIMITER,

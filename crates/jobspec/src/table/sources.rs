@@ -60,7 +60,7 @@ const FILE_KEYS: &[Key] = &[
         "columns",
         Shape::ColumnTypes,
         "The columns of the rows, by the names of the JSON fields or of the CSV header. A field \
-         that is missing or `null` is NULL.",
+         that is missing or `null` is NULL; of a JSON field that is there twice the last one counts.",
     )
     .only_with("format", &["json", "csv"]),
     DELIMITER,

@@ -39,6 +39,13 @@ fn json_has_no_form_for_what_is_no_number_and_csv_none_for_lists() {
         String::from_utf8(bytes).unwrap(),
         "{\"d\":null,\"t\":null}\n{\"d\":null,\"t\":\"\"}\n{\"d\":-0.0,\"t\":\"\\u0001\"}\n"
     );
+    let mut bytes = Vec::new();
+    let doubles = batch.project(&[0]).unwrap();
+    encode::Encoder::new(SinkFormat::Csv { delimiter: b',' }, &doubles.schema())
+        .unwrap()
+        .rows(&doubles, &mut bytes)
+        .unwrap();
+    assert_eq!(String::from_utf8(bytes).unwrap(), "NaN\ninf\n-0.0\n");
     let list = schema(&[("l", DataType::new_list(DataType::Int64, true))]);
     let csv = SinkFormat::Csv { delimiter: b',' };
     let error = encode::Encoder::new(csv, &list).err().unwrap();
