@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use millstream_types::{Incarnation, MonoTime};
+use millstream_types::{Incarnation, MonoTime, rounded};
 
 #[cfg(test)]
 mod tests;
@@ -116,10 +116,11 @@ impl fmt::Display for LostCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HeartbeatTimeout { silent_for } => {
-                write!(f, "no heartbeat for {silent_for:?}")
+                write!(f, "no heartbeat for {}", rounded(silent_for))
             }
             Self::ConnectionLost { grace } => {
-                write!(f, "connection dropped and not restored within {grace:?}")
+                let grace = rounded(grace);
+                write!(f, "connection dropped and not restored within {grace}")
             }
         }
     }

@@ -225,7 +225,7 @@ impl fmt::Display for SubtaskName<'_> {
                 u64::from(self.subtask.index) + 1,
                 vertex.parallelism
             ),
-            None => write!(f, "{:?}", self.subtask),
+            None => write!(f, "{}", self.subtask),
         }
     }
 }

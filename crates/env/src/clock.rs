@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, Either, select};
-use millstream_types::{MonoTime, WallTime};
+use millstream_types::{MonoTime, WallTime, rounded};
 
 /// Where a [`Clock`] gets its time from.
 pub trait TimeSource: Send + Sync {
@@ -28,7 +28,7 @@ pub struct Clock {
 
 /// The limit of [`Clock::timeout`] passed first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not done within {limit:?}")]
+#[error("not done within {}", rounded(.limit))]
 pub struct Elapsed {
     /// The time that was allowed.
     pub limit: Duration,

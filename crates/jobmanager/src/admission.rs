@@ -13,6 +13,7 @@ use millstream_coordination::job::JobConfig as JobMachineConfig;
 use millstream_coordination::restart::RestartStrategyConfig;
 use millstream_coordination::topology::Topology;
 use millstream_graph::{JobGraph, OperatorKind, Setting};
+use millstream_types::rounded;
 
 use crate::details::EffectiveSetting;
 use crate::error::SubmitError;
@@ -186,9 +187,10 @@ fn endless_restarts(policy: &CheckpointPolicy, strategy: &RestartStrategyConfig)
     (needed > rate.interval).then(|| {
         format!(
             "this restart strategy can never give up on checkpoint failures: one job failure takes \
-             {period:?} of failing checkpoints or more, and {} of them must fit into {:?}",
+             {} of failing checkpoints or more, and {} of them must fit into {}",
+            rounded(period),
             u64::from(rate.max_failures_per_interval) + 1,
-            rate.interval
+            rounded(rate.interval)
         )
     })
 }

@@ -1,13 +1,12 @@
 //! Why tasks lose their channels.
 
-use std::error::Error;
-
 use millstream_coordination::failure::{FailureInfo, FailureKind};
 use millstream_coordination::protocol::DataAddress;
 use millstream_exchange::frame::{EncodeError, FrameError, UnsupportedColumn};
 use millstream_rpc::ConnectError;
 use millstream_rpc::data::{DataRefusal, DataStreamError, ProcessIdentity, RefusalKind};
-use millstream_types::{Disposition, SubtaskId};
+use millstream_telemetry::causes;
+use millstream_types::{Disposition, SubtaskId, rounded};
 
 /// Tasks of this process that lost their channels, all for one reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,10 +68,13 @@ impl LinkError {
     fn causes(&self) -> Vec<String> {
         match self {
             Self::Connect(error) => vec![error.to_string()],
-            Self::Silent(waited) => vec![format!("the call was not answered within {waited:?}")],
-            Self::Stream(error) => chain(error),
+            Self::Silent(waited) => vec![format!(
+                "the call was not answered within {}",
+                rounded(waited)
+            )],
+            Self::Stream(error) => causes(error),
             Self::Ended => vec!["the process at the other end ended the connection".to_owned()],
-            Self::Frame(error) => chain(error),
+            Self::Frame(error) => causes(error),
             Self::Protocol(text) => vec![text.clone()],
         }
     }
@@ -131,16 +133,6 @@ impl End {
     }
 }
 
-fn chain(error: &dyn Error) -> Vec<String> {
-    let mut texts = vec![error.to_string()];
-    let mut source = error.source();
-    while let Some(error) = source {
-        texts.push(error.to_string());
-        source = error.source();
-    }
-    texts
-}
-
 /// The failure of a task whose element cannot be sent.
 pub(crate) fn of_encode(
     error: &EncodeError,
@@ -153,7 +145,7 @@ pub(crate) fn of_encode(
     );
     let mut failure =
         FailureInfo::new(FailureKind::User, text).with_disposition(error.disposition());
-    failure.causes = chain(error);
+    failure.causes = causes(error);
     failure.remedy =
         Some("make the records smaller, or raise the limit for one element".to_owned());
     failure

@@ -11,7 +11,7 @@ use millstream_rpc::data::{
     DataMessage, DataReceiver, DataRefusal, DataReply, Hello, OpenChannel, ReaderFeedback,
     RefusalKind,
 };
-use millstream_types::{MonoTime, SubtaskId};
+use millstream_types::{MonoTime, SubtaskId, rounded};
 use tokio::sync::mpsc;
 
 use crate::channel::Inlet;
@@ -85,7 +85,7 @@ async fn greet(shared: &Shared, incoming: &mut DataReceiver) -> Result<Hello, Da
         }
         Ok(Err(error)) => return refuse(RefusalKind::Malformed, error.to_string()),
         Err(elapsed) => {
-            let text = format!("no hello came within {:?}", elapsed.limit);
+            let text = format!("no hello came within {}", rounded(elapsed.limit));
             return refuse(RefusalKind::Malformed, text);
         }
     };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use millstream_types::{IdParseError, JobId, TaskmanagerId};
+use millstream_types::{IdParseError, JobId, TaskmanagerId, rounded};
 use serde::Serialize;
 use tracing::debug;
 
@@ -52,7 +52,7 @@ pub(crate) enum ApiError {
     MethodNotAllowed,
     #[error("the request's body is longer than {max_bytes} bytes: this interface takes none")]
     BodyTooLong { max_bytes: u64 },
-    #[error("no answer within {0:?}: ask again in a moment")]
+    #[error("no answer within {}: ask again in a moment", rounded(.0))]
     TooSlow(Duration),
     #[error(transparent)]
     View(#[from] ViewError),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use hyper_util::rt::TokioIo;
 use millstream_env::Env;
 use millstream_env::net::{Conn, NetError};
+use millstream_types::rounded;
 use tokio::sync::Mutex;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
@@ -50,7 +51,7 @@ pub enum ConnectError {
         source: NetError,
     },
     /// No answer in time.
-    #[error("cannot reach {address}: no answer within {waited:?}")]
+    #[error("cannot reach {address}: no answer within {}", rounded(.waited))]
     Timeout {
         /// The address.
         address: String,
@@ -398,7 +399,7 @@ impl Dial {
             Ok(Ok(conn)) => Ok(conn),
             Ok(Err(error)) => Err(io::Error::other(in_words(&error))),
             Err(elapsed) => {
-                let text = format!("no answer within {:?}", elapsed.limit);
+                let text = format!("no answer within {}", rounded(elapsed.limit));
                 Err(io::Error::new(io::ErrorKind::TimedOut, text))
             }
         }

@@ -42,13 +42,10 @@ pub(crate) fn of_state(kind: FailureKind, error: &StateError) -> FailureInfo {
 
 /// A failure with the error's text and causes.
 pub(crate) fn of_error(kind: FailureKind, error: &(dyn Error + 'static)) -> FailureInfo {
-    let mut failure = FailureInfo::new(kind, clipped(&error.to_string()));
-    let mut source = error.source();
-    while let Some(cause) = source {
-        failure.causes.push(clipped(&cause.to_string()));
-        source = cause.source();
-    }
-    failure.causes.truncate(16);
+    let mut texts = millstream_telemetry::causes(error).into_iter();
+    let message = texts.next().unwrap_or_default();
+    let mut failure = FailureInfo::new(kind, clipped(&message));
+    failure.causes = texts.map(|cause| clipped(&cause)).take(16).collect();
     failure
 }
 

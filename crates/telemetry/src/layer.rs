@@ -174,12 +174,7 @@ impl Visit for Collected {
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
-        let mut chain = vec![value.to_string()];
-        let mut source = value.source();
-        while let Some(cause) = source {
-            chain.push(cause.to_string());
-            source = cause.source();
-        }
+        let chain = crate::causes(value);
         if field.name() == fields::ERROR {
             self.error_chain = chain;
         } else {

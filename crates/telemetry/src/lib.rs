@@ -19,20 +19,24 @@ pub use passed::pass_on;
 pub use ring::{LogRing, Page};
 pub use setup::{LogConfig, LogError, LogHandle, init, init_child, subscriber};
 
-/// An error with its causes, on one line, outermost first: `what: why: why`. A cause that says
-/// nothing its error did not say already is left out.
+/// An error with its causes, on one line, outermost first: `what: why: why`; see [`causes`].
 pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
+    causes(error).join(": ")
+}
+
+/// The texts of an error and of its causes, outermost first. A cause that says nothing that was
+/// not said before it is left out: libraries repeat the cause in the text of their error.
+pub fn causes(error: &dyn std::error::Error) -> Vec<String> {
+    let mut texts = vec![error.to_string()];
     let mut source = error.source();
     while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
+        let text = cause.to_string();
+        if !texts.iter().any(|before| before.contains(&text)) {
+            texts.push(text);
         }
         source = cause.source();
     }
-    text
+    texts
 }
 
 #[cfg(test)]

@@ -13,6 +13,10 @@ use super::*;
 #[error("checkpoint {0} not stored")]
 struct NotStored(u64, #[source] std::io::Error);
 
+#[derive(Debug, thiserror::Error)]
+#[error("{0}, after 3 attempts")]
+struct Told(#[source] std::io::Error);
+
 fn not_stored() -> NotStored {
     NotStored(7, std::io::Error::other("disk full"))
 }
@@ -38,6 +42,9 @@ fn a_chain_names_every_cause_once() {
     assert_eq!(chain(&not_stored()), "checkpoint 7 not stored: disk full");
     let repeats = NotStored(7, std::io::Error::other(not_stored()));
     assert_eq!(chain(&repeats), "checkpoint 7 not stored: disk full");
+    // As the object store's library does it: the cause in the middle of its error's text.
+    let told = Told(std::io::Error::other("disk full"));
+    assert_eq!(causes(&told), ["disk full, after 3 attempts"]);
 }
 
 // Proves F12.

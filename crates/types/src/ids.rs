@@ -143,6 +143,13 @@ impl fmt::Debug for SubtaskId {
     }
 }
 
+/// For people, where the vertex's name is not known: `v2/0`.
+impl fmt::Display for SubtaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}/{}", self.vertex, self.index)
+    }
+}
+
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident, $what:literal, $max:literal, $expected:literal, $allowed:expr) => {
         $(#[$doc])*

@@ -21,4 +21,4 @@ pub use ids::{
 pub use keygroup::{
     KeyGroup, KeyGroupRange, MaxParallelism, MaxParallelismError, subtask_of_key_group,
 };
-pub use time::{EventTime, MonoTime, WallTime};
+pub use time::{EventTime, MonoTime, WallTime, rounded};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use millstream_types::{CheckpointId, MonoTime, OperatorUid, SubtaskId, WriteOutcome};
+use millstream_types::{CheckpointId, MonoTime, OperatorUid, SubtaskId, WriteOutcome, rounded};
 
 use super::coordinator::{Coordinator, Pending, Phase};
 use super::messages::{Action, RetainedCheckpoint};
@@ -214,7 +214,10 @@ impl Coordinator {
                 checkpoint: id,
                 job,
             }));
-            let text = format!("not complete after {:?}: {missing}", self.policy.timeout);
+            let text = format!(
+                "not complete after {}: {missing}",
+                rounded(self.policy.timeout)
+            );
             self.expire_one(at, id, text, actions);
         }
     }

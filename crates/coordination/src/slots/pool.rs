@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use millstream_types::{Epoch, Incarnation, JobId, MonoTime, SlotIndex, SubtaskId, TaskmanagerId};
+use millstream_types::{
+    Epoch, Incarnation, JobId, MonoTime, SlotIndex, SubtaskId, TaskmanagerId, rounded,
+};
 
 use super::messages::{Action, Event, RegistrationRefusal};
 use super::{SlotDemand, SlotRef};
@@ -343,8 +345,8 @@ impl SlotPool {
                 FailureKind::NoResourceAvailable,
                 format!(
                     "NoResourceAvailable: the job needs {needed} slots, and of {total} in the \
-                     cluster {free} are free after {:?}",
-                    self.request_timeout
+                     cluster {free} are free after {}",
+                    rounded(self.request_timeout)
                 ),
             );
             failure.remedy = Some(format!(

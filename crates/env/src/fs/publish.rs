@@ -18,7 +18,7 @@ pub enum Published {
 
 /// The file is not known to be published.
 #[derive(Debug, thiserror::Error)]
-#[error("{path:?} not published: {outcome}")]
+#[error("{path:?} not published")]
 pub struct PublishError {
     /// The file that was to be created.
     pub path: PathBuf,

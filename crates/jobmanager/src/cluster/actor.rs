@@ -8,7 +8,7 @@ use millstream_coordination::liveness::{self, Liveness, LivenessConfig};
 use millstream_coordination::protocol::{Registered, Registration, SlotReport, ToTaskmanager};
 use millstream_coordination::slots::{self, RegistrationRefusal, SlotPool, SlotRef};
 use millstream_env::Env;
-use millstream_types::{Epoch, Incarnation, JobId, TaskmanagerId, WallTime};
+use millstream_types::{Epoch, Incarnation, JobId, TaskmanagerId, WallTime, rounded};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
@@ -359,7 +359,10 @@ impl Cluster {
                 liveness::Action::Paused { lasted } => {
                     // Every effect outside is behind the claim chain, which tells a jobmanager
                     // that was replaced meanwhile.
-                    warn!(?lasted, "this process did not run for a while");
+                    warn!(
+                        lasted = rounded(lasted),
+                        "this process did not run for a while"
+                    );
                 }
             }
         }

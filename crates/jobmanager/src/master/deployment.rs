@@ -13,7 +13,7 @@ use millstream_coordination::protocol::{
 use millstream_coordination::slots::SlotRef;
 use millstream_env::fail_points;
 use millstream_graph::ChannelId;
-use millstream_types::{Attempt, Epoch, MonoTime, SubtaskId, TaskmanagerId};
+use millstream_types::{Attempt, Epoch, MonoTime, SubtaskId, TaskmanagerId, rounded};
 
 use super::{Master, Work};
 
@@ -234,9 +234,9 @@ impl Master {
         let mut failure = FailureInfo::new(
             FailureKind::Deployment,
             format!(
-                "{} tasks were not started within {DEPLOYMENT_TIMEOUT:?}, among them {} on \
-                 taskmanager {}",
+                "{} tasks were not started within {}, among them {} on taskmanager {}",
                 silent.len(),
+                rounded(DEPLOYMENT_TIMEOUT),
                 self.plan.topology.name_of(**subtask),
                 slot.taskmanager
             ),

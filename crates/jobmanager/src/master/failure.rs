@@ -51,12 +51,9 @@ fn chain_event(failure: &ChainFailure) -> Event {
 
 /// An error with its causes.
 pub(super) fn info(error: &dyn Error, kind: FailureKind, remedy: Option<String>) -> FailureInfo {
-    let mut info = FailureInfo::new(kind, error.to_string());
-    let mut source = error.source();
-    while let Some(cause) = source {
-        info.causes.push(cause.to_string());
-        source = cause.source();
-    }
+    let mut texts = millstream_telemetry::causes(error).into_iter();
+    let mut info = FailureInfo::new(kind, texts.next().unwrap_or_default());
+    info.causes = texts.collect();
     info.remedy = remedy.filter(|remedy| !remedy.is_empty());
     info
 }

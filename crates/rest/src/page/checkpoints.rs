@@ -157,6 +157,6 @@ fn name(subtask: SubtaskId, vertices: &[VertexView]) -> String {
     let index = usize::try_from(subtask.index).unwrap_or(usize::MAX);
     match vertex {
         Some(vertex) => subtask_name(vertex, index),
-        None => format!("{subtask:?}"),
+        None => subtask.to_string(),
     }
 }

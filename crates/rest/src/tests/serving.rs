@@ -153,7 +153,7 @@ async fn a_view_that_does_not_answer_costs_ten_seconds_and_no_more() {
     running.test.clock.advance(Duration::from_secs(10));
     let reply = rest_of(&mut conn).await;
     assert!(reply.starts_with("HTTP/1.1 503 "), "{reply}");
-    assert!(reply.contains("no answer within 10s"), "{reply}");
+    assert!(reply.contains("no answer within 10 s"), "{reply}");
 }
 
 #[tokio::test]

@@ -43,14 +43,14 @@ impl ControlMessage for FromTaskmanager {
                 state,
                 ..
             } => {
-                format!("state {state} of {subtask:?} of job {job}")
+                format!("state {state} of {subtask} of job {job}")
             }
             Self::Acknowledge(message) => format!(
-                "the acknowledgement of checkpoint {} by {:?} of job {}",
+                "the acknowledgement of checkpoint {} by {} of job {}",
                 message.checkpoint, message.task.subtask, message.job
             ),
             Self::Decline(message) => format!(
-                "the decline of checkpoint {} by {:?} of job {}",
+                "the decline of checkpoint {} by {} of job {}",
                 message.checkpoint, message.task.subtask, message.job
             ),
             Self::UploadStopped {
@@ -59,7 +59,7 @@ impl ControlMessage for FromTaskmanager {
                 format!("the end of uploads for checkpoint {checkpoint} of job {job}")
             }
             Self::EndOfData { job, subtask, .. } => {
-                format!("the end of data at {subtask:?} of job {job}")
+                format!("the end of data at {subtask} of job {job}")
             }
             Self::SlotFreed { slot } => format!("the release of slot {slot}"),
             Self::Output(output) => {
@@ -92,7 +92,7 @@ impl ControlMessage for ToTaskmanager {
             Self::Heartbeat => "a heartbeat".to_owned(),
             Self::StartJobProcess(start) => format!("the graph of job {}", start.job),
             Self::Deploy(deploy) => format!(
-                "the deployment of {} ({:?}) of job {} with its restored state",
+                "the deployment of {} ({}) of job {} with its restored state",
                 deploy.vertex_name, deploy.subtask, deploy.job
             ),
             Self::TriggerCheckpoint {

@@ -199,7 +199,7 @@ async fn a_web_server_at_the_address_is_named_as_such_and_silence_has_a_limit() 
     };
     assert_eq!(
         error.to_string(),
-        "cannot reach 127.0.0.1:6123: no answer within 5s"
+        "cannot reach 127.0.0.1:6123: no answer within 5 s"
     );
 }
 

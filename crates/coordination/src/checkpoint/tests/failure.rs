@@ -106,7 +106,7 @@ fn an_expired_checkpoint_says_what_it_waited_for() {
     script.run_until(61_000);
     assert_eq!(
         message(&script, 1),
-        "not complete after 60s: not acknowledged by sink (1/1) (uploading to s3://b)"
+        "not complete after 1 min: not acknowledged by sink (1/1) (uploading to s3://b)"
     );
 
     script.at(62_000, doing(None));
@@ -115,7 +115,7 @@ fn an_expired_checkpoint_says_what_it_waited_for() {
     script.run_until(161_000);
     assert_eq!(
         message(&script, 2),
-        "not complete after 60s: not acknowledged by sink (1/1)"
+        "not complete after 1 min: not acknowledged by sink (1/1)"
     );
 }
 
