@@ -32,7 +32,7 @@ pub use fail_points::FailPoints;
 pub use manual_clock::ManualClock;
 pub use rng::Rng;
 pub use signals::{Signal, SignalSender, Signals};
-pub use spawn::{Blocking, ShutdownReport, SpawnLimits, Spawner, StopSignal};
+pub use spawn::{Blocking, ShutdownReport, SpawnLimits, Spawner, StopSignal, THREADS_MAX};
 pub use task::{Task, TaskError};
 
 /// All handles of one daemon or component. Cloning is cheap and shares them.

@@ -31,12 +31,15 @@ pub struct SpawnLimits {
     pub threads: usize,
 }
 
+/// Own threads of a process at most, where nothing else is said.
+pub const THREADS_MAX: usize = 2_000;
+
 impl Default for SpawnLimits {
     fn default() -> Self {
         Self {
             tasks: 100_000,
             blocking: 10_000,
-            threads: 2_000,
+            threads: THREADS_MAX,
         }
     }
 }

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::backend::Backends;
 use super::rows::UplinkRows;
 use super::supervise::{Supervised, supervise};
-use super::{Hosted, JobProcess, Parked};
+use super::{Hosted, JobProcess, Parked, TASKS_MAX};
 use crate::activity::Activity;
 use crate::channel::{ReceiverEnd, SenderEnd, channel};
 use crate::counters::TaskCounters;
@@ -51,6 +51,7 @@ impl JobProcess {
             let text = format!("{} runs already", vertex.name);
             return Err(FailureInfo::new(FailureKind::Deployment, text));
         }
+        self.has_room()?;
         let signal = self.signal(subtask);
         let inputs = self.inputs(&deploy)?;
         let outputs = self.outputs(&deploy)?;
@@ -78,6 +79,14 @@ impl JobProcess {
         };
         supervise(supervised, setup);
         Ok(())
+    }
+
+    fn has_room(&self) -> Result<(), FailureInfo> {
+        if self.tasks.len() < TASKS_MAX {
+            return Ok(());
+        }
+        let is_live = |hosted: &&Hosted| !hosted.state.lock().is_terminal();
+        room_for_one(self.tasks.values().filter(is_live).count())
     }
 
     fn setup(
@@ -290,4 +299,31 @@ fn taken(endpoint: &ChannelEndpoint) -> FailureInfo {
         endpoint.channel
     );
     FailureInfo::new(FailureKind::Deployment, text)
+}
+
+fn room_for_one(n_live: usize) -> Result<(), FailureInfo> {
+    if n_live < TASKS_MAX {
+        return Ok(());
+    }
+    let text = format!("this process has {n_live} tasks of the job, and {TASKS_MAX} are the most");
+    let mut failure = FailureInfo::new(FailureKind::Deployment, text);
+    failure.remedy = Some(
+        "lower the parallelism, or spread the job over more taskmanagers with fewer \
+         taskmanager.numberOfTaskSlots each"
+            .to_owned(),
+    );
+    Err(failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_beyond_what_a_process_runs_is_refused_with_the_limit() {
+        assert_eq!(room_for_one(TASKS_MAX - 1), Ok(()));
+        let failure = room_for_one(TASKS_MAX).unwrap_err();
+        assert!(failure.message.contains("1000 are the most"), "{failure:?}");
+        assert!(failure.remedy.unwrap().contains("numberOfTaskSlots"));
+    }
 }

@@ -74,6 +74,9 @@ pub trait RemoteChannels: Send + Sync {
     fn close(&self, own: SubtaskId);
 }
 
+/// Tasks of one process at most: each has a thread, and another one while its state is written.
+pub const TASKS_MAX: usize = millstream_env::THREADS_MAX / 2;
+
 /// What a job process may use.
 #[derive(Clone, Debug)]
 pub struct JobProcessSettings {
