@@ -220,6 +220,14 @@ fn describe(job: &JobInfo) -> String {
         time(summary.started_at),
         summary.restarts
     );
+    if let Some(wait) = &job.slot_wait {
+        let since = time(wait.since);
+        let _ = writeln!(
+            text,
+            "waits for slots since {since}: {} needed, {} free",
+            wait.needed, wait.free
+        );
+    }
     for vertex in &job.vertices {
         let sum = |of: fn(&millstream_rpc::jobs::SubtaskInfo) -> u64| -> u64 {
             vertex.subtasks.iter().map(of).sum()
@@ -267,4 +275,43 @@ pub(crate) async fn cancel(
     client.cancel(args.job).await.map_err(of_call)?;
     let job = client.get(args.job).await.map_err(of_call)?;
     say(out, &format!("{} {}\n", args.job, job.summary.status))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use millstream_coordination::job::JobStatus;
+    use millstream_rpc::jobs::SlotWaitInfo;
+
+    use super::*;
+
+    #[test]
+    fn a_job_that_waits_for_slots_says_so() {
+        let job = JobInfo {
+            summary: JobSummary {
+                id: JobId::from_bytes([7; 16]),
+                name: "words".to_owned(),
+                status: JobStatus::Created,
+                started_at: WallTime(1_700_000_000_000),
+                ended_at: None,
+                last_modified_at: WallTime(1_700_000_000_000),
+                tasks: BTreeMap::new(),
+                restarts: 0,
+            },
+            epoch: None,
+            slot_wait: Some(SlotWaitInfo {
+                needed: 4,
+                free: 1,
+                since: WallTime(1_700_000_040_000),
+            }),
+            vertices: Vec::new(),
+            settings: Vec::new(),
+            warnings: Vec::new(),
+            failures: Vec::new(),
+            end: None,
+        };
+        let waits = "waits for slots since 2023-11-14T22:14:00.000Z: 4 needed, 1 free\n";
+        assert!(describe(&job).contains(waits), "{}", describe(&job));
+    }
 }

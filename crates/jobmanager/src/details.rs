@@ -22,8 +22,10 @@ pub struct ClusterOverview {
     pub slots_total: usize,
     /// Those that a job could have now.
     pub slots_available: usize,
-    /// Jobs that have not ended.
+    /// Jobs of this jobmanager that have not ended.
     pub jobs_running: usize,
+    /// Jobs that it does not run, since another owns them or their storage is unusable.
+    pub jobs_suspended: usize,
     /// Jobs that ran to their end.
     pub jobs_finished: usize,
     /// Jobs ended by a user.
@@ -64,6 +66,8 @@ pub struct JobDetails {
     pub status_since: BTreeMap<JobStatus, WallTime>,
     /// The epoch it runs in.
     pub epoch: Option<Epoch>,
+    /// The slots that it waits for.
+    pub slot_wait: Option<SlotWait>,
     /// Its vertices in topological order; empty for a job that ended under an earlier jobmanager.
     pub vertices: Vec<VertexDetails>,
     /// Waves of failures, the newest sixteen and the first of a loop.
@@ -74,6 +78,17 @@ pub struct JobDetails {
     pub warnings: Vec<String>,
     /// How it ended.
     pub end: Option<JobEnded>,
+}
+
+/// Slots that a job waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotWait {
+    /// How many it needs, all at once.
+    pub needed: usize,
+    /// How many are free now; a job's master does not know, who asks for all details is told.
+    pub free: usize,
+    /// Since when it waits.
+    pub since: WallTime,
 }
 
 /// One effective setting.

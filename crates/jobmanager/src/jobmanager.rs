@@ -147,8 +147,12 @@ impl Jobmanager {
     /// All that is known of a job; of one that ended long ago, its result.
     pub async fn job(&self, job: JobId) -> Option<JobDetails> {
         if let Some(Entry::Running(handle)) = self.shared.registry.get(job)
-            && let Some(details) = ask(&handle, Command::Details).await
+            && let Some(mut details) = ask(&handle, Command::Details).await
         {
+            if let Some(wait) = &mut details.slot_wait {
+                let taskmanagers = self.taskmanagers().await;
+                wait.free = taskmanagers.iter().map(|tm| tm.slots_available).sum();
+            }
             return Some(*details);
         }
         if let Some(details) = self.kept(job) {
@@ -197,8 +201,8 @@ impl Jobmanager {
                 | JobStatus::Running
                 | JobStatus::Failing
                 | JobStatus::Cancelling
-                | JobStatus::Restarting
-                | JobStatus::Suspended => overview.jobs_running += 1,
+                | JobStatus::Restarting => overview.jobs_running += 1,
+                JobStatus::Suspended => overview.jobs_suspended += 1,
             }
         }
         overview

@@ -191,6 +191,7 @@ fn not_resumed(
         },
         status_since: [(JobStatus::Suspended, now)].into(),
         epoch: None,
+        slot_wait: None,
         vertices: Vec::new(),
         failures: FailureHistory::of_one(record),
         settings: Vec::new(),

@@ -108,6 +108,7 @@ pub(crate) fn decode(id: JobId, bytes: &[u8]) -> Result<JobDetails, ResultError>
         overview,
         status_since: statuses(&value["statusSince"]),
         epoch: None,
+        slot_wait: None,
         vertices: Vec::new(),
         failures: FailureHistory::new(1),
         settings: Vec::new(),

@@ -18,8 +18,8 @@ pub use error::{ServeError, ViewError};
 pub use routes::router;
 pub use server::serve;
 pub use view::{
-    CheckpointsView, ClusterSummary, ClusterView, FailuresView, JobRow, JobView, SubtaskView,
-    TaskmanagerView, VertexInputView, VertexView,
+    CheckpointsView, ClusterSummary, ClusterView, FailuresView, JobRow, JobView, SlotWaitView,
+    SubtaskView, TaskmanagerView, VertexInputView, VertexView,
 };
 
 #[cfg(test)]

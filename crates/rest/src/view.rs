@@ -38,8 +38,10 @@ pub struct ClusterSummary {
     pub slots_total: usize,
     /// Those that a job could have now.
     pub slots_available: usize,
-    /// Jobs that have not ended.
+    /// Jobs of this jobmanager that have not ended.
     pub jobs_running: usize,
+    /// Jobs that it does not run, since another owns them or their storage is unusable.
+    pub jobs_suspended: usize,
     /// Jobs that ran to their end.
     pub jobs_finished: usize,
     /// Jobs ended by a user.
@@ -78,12 +80,25 @@ pub struct JobView {
     pub row: JobRow,
     /// When it came into each state last.
     pub status_since: BTreeMap<JobStatus, WallTime>,
+    /// The slots that it waits for.
+    pub slot_wait: Option<SlotWaitView>,
     /// Its vertices in topological order; empty where they are not known any more.
     pub vertices: Vec<VertexView>,
     /// What failed.
     pub failures: FailuresView,
     /// How it ended, in one line.
     pub ended: Option<String>,
+}
+
+/// Slots that a job waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotWaitView {
+    /// How many it needs, all at once.
+    pub needed: usize,
+    /// How many are free now.
+    pub free: usize,
+    /// Since when it waits.
+    pub since: WallTime,
 }
 
 /// What failed in a job.

@@ -107,6 +107,8 @@ fn a_job_without_slots_fails_with_the_numbers() {
     std::fs::write(&job, yaml).unwrap();
     let id = cluster.submit(&job, "first");
     cluster.until_job(&id, "CREATED");
+    let waiting = text(&cluster.cli(&["status", &id]).stdout);
+    assert!(waiting.contains(": 2 needed, 1 free"), "{waiting}");
     cluster.until_job(&id, "FAILED");
     let status = text(&cluster.cli(&["status", &id]).stdout);
     for part in [

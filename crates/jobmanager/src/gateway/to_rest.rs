@@ -1,7 +1,7 @@
 //! Facts in the form in which REST and the page show them.
 
 use millstream_rest::{
-    CheckpointsView, ClusterSummary, FailuresView, JobRow, JobView, SubtaskView,
+    CheckpointsView, ClusterSummary, FailuresView, JobRow, JobView, SlotWaitView, SubtaskView,
     TaskmanagerView, VertexInputView, VertexView,
 };
 
@@ -16,6 +16,7 @@ pub(super) fn overview(cluster: &ClusterOverview) -> ClusterSummary {
         slots_total: cluster.slots_total,
         slots_available: cluster.slots_available,
         jobs_running: cluster.jobs_running,
+        jobs_suspended: cluster.jobs_suspended,
         jobs_finished: cluster.jobs_finished,
         jobs_cancelled: cluster.jobs_cancelled,
         jobs_failed: cluster.jobs_failed,
@@ -49,6 +50,11 @@ pub(super) fn job(job: JobDetails) -> JobView {
     JobView {
         row: row(job.overview),
         status_since: job.status_since,
+        slot_wait: job.slot_wait.map(|wait| SlotWaitView {
+            needed: wait.needed,
+            free: wait.free,
+            since: wait.since,
+        }),
         vertices: job.vertices.into_iter().map(vertex).collect(),
         failures,
         ended: job.end.map(|end| end.headline),

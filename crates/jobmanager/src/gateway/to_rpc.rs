@@ -7,7 +7,7 @@ use millstream_coordination::job::JobStatus;
 use millstream_coordination::protocol::TaskAddress;
 use millstream_rpc::jobs::{
     CheckpointFailureInfo, CheckpointInfo, CheckpointSubtaskInfo, CheckpointsInfo, JobEndInfo,
-    JobEvent, JobFailure, JobInfo, JobSummary, SettingInfo, SubtaskInfo, VertexInfo,
+    JobEvent, JobFailure, JobInfo, JobSummary, SettingInfo, SlotWaitInfo, SubtaskInfo, VertexInfo,
     VertexInputInfo,
 };
 
@@ -48,6 +48,11 @@ pub(super) fn info(job: &JobDetails) -> JobInfo {
     JobInfo {
         summary: summary(&job.overview),
         epoch: job.epoch,
+        slot_wait: job.slot_wait.map(|wait| SlotWaitInfo {
+            needed: count(wait.needed),
+            free: count(wait.free),
+            since: wait.since,
+        }),
         vertices: job.vertices.iter().map(vertex).collect(),
         settings: settings.collect(),
         warnings: job.warnings.clone(),

@@ -17,6 +17,7 @@ use super::checkpoint_actions::SWEEP_AFTER;
 use super::io::{self, Answer, ClaimFailure};
 use super::{Master, Work, failure};
 use crate::cluster::ClusterEvent;
+use crate::details::SlotWait;
 use crate::registry::Outcome;
 
 /// Messages that are sent together once all actions of a step are known.
@@ -52,16 +53,10 @@ impl Master {
     fn carry_out_one(&mut self, action: Action, batches: &mut Batches) {
         match action {
             Action::Claim => self.ask_for_claim(),
-            Action::RequestSlots { epoch, previous } => {
-                self.tell_cluster(ClusterEvent::RequestSlots {
-                    job: self.id,
-                    epoch,
-                    demand: SlotDemand::of(&self.plan.topology),
-                    previous,
-                });
-            }
+            Action::RequestSlots { epoch, previous } => self.request_slots(epoch, previous),
             Action::ReleaseSlots { epoch } => {
                 let job = self.id;
+                self.record.slot_wait = None;
                 self.tell_cluster(ClusterEvent::ReleaseSlots { job, epoch });
             }
             Action::Deploy {
@@ -118,6 +113,21 @@ impl Master {
                 "restart loop: the same root cause has failed the job again and again"
             ),
         }
+    }
+
+    fn request_slots(&mut self, epoch: Epoch, previous: BTreeMap<SubtaskId, TaskmanagerId>) {
+        let demand = SlotDemand::of(&self.plan.topology);
+        self.record.slot_wait = Some(SlotWait {
+            needed: demand.count(),
+            free: 0,
+            since: self.env.clock().wall(),
+        });
+        self.tell_cluster(ClusterEvent::RequestSlots {
+            job: self.id,
+            epoch,
+            demand,
+            previous,
+        });
     }
 
     fn tell_cluster(&mut self, event: ClusterEvent) {

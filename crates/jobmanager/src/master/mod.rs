@@ -322,11 +322,13 @@ impl Master {
     fn on_command(&mut self, command: Command) {
         match command {
             Command::SlotsAllocated { epoch, slots } => {
+                self.record.slot_wait = None;
                 self.release_elsewhere(epoch, &slots);
                 self.work
                     .push_back(Work::Job(job::Event::SlotsAllocated { epoch, slots }));
             }
             Command::SlotsUnavailable { epoch, failure } => {
+                self.record.slot_wait = None;
                 self.work
                     .push_back(Work::Job(job::Event::SlotsUnavailable { epoch, failure }));
             }

@@ -7,7 +7,7 @@ use millstream_coordination::job::{ExecutionState, JobStatus};
 use millstream_coordination::protocol::SubtaskMetrics;
 use millstream_types::{SubtaskId, WallTime};
 
-use crate::details::JobEnded;
+use crate::details::{JobEnded, SlotWait};
 use crate::watch::{JobEvent, JobWatch, WatchQueue};
 
 /// Facts of one job.
@@ -18,6 +18,7 @@ pub(super) struct Record {
     pub(super) restarts: u32,
     pub(super) restored: u64,
     pub(super) tasks: BTreeMap<SubtaskId, TaskRecord>,
+    pub(super) slot_wait: Option<SlotWait>,
     pub(super) end: Option<(JobEnded, WallTime)>,
     /// The newest failure, in one line.
     pub(super) last_failure: Option<String>,
@@ -47,6 +48,7 @@ impl Record {
             restarts: 0,
             restored: 0,
             tasks: BTreeMap::new(),
+            slot_wait: None,
             end: None,
             last_failure: None,
             suspended_because: None,

@@ -33,6 +33,7 @@ impl Master {
             overview: self.overview(),
             status_since: self.record.status_since.clone(),
             epoch: self.claim.as_ref().map(|claim| claim.claimed.epoch),
+            slot_wait: self.record.slot_wait,
             vertices: vertices.map(|vertex| self.vertex(vertex)).collect(),
             failures: self.job.history().clone(),
             settings: self.plan.settings.clone(),

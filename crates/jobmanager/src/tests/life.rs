@@ -141,6 +141,28 @@ async fn a_job_without_slots_waits_and_then_fails_through_its_restart_strategy()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_job_that_waits_for_slots_shows_what_it_waits_for() {
+    let world = World::new().await;
+    let jm = world.jobmanager().await;
+    let _tm = world.taskmanager(&jm, "tm-1", 1);
+    world
+        .until("it is registered", async || {
+            jm.overview().await.taskmanagers == 1
+        })
+        .await;
+    let before = world.env.clock().wall();
+    let job = world.submit(&jm, word_count(&[])).await;
+    world.until_status(&jm, job, JobStatus::Created).await;
+    let wait = jm.job(job).await.unwrap().slot_wait.unwrap();
+    assert_eq!((wait.needed, wait.free), (2, 1));
+    assert!(wait.since >= before && wait.since <= world.env.clock().wall());
+
+    let _other = world.taskmanager(&jm, "tm-2", 1);
+    world.until_all_running(&jm, job, N_TASKS).await;
+    assert_eq!(jm.job(job).await.unwrap().slot_wait, None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_same_client_id_is_the_same_job_and_never_another_one() {
     let world = World::new().await;
     let jm = world.jobmanager().await;

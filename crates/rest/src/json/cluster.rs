@@ -18,6 +18,7 @@ pub(crate) struct OverviewJson {
     jobs_finished: usize,
     jobs_cancelled: usize,
     jobs_failed: usize,
+    jobs_suspended: usize,
     version: &'static str,
     recovering: bool,
 }
@@ -32,6 +33,7 @@ impl OverviewJson {
             jobs_finished: summary.jobs_finished,
             jobs_cancelled: summary.jobs_cancelled,
             jobs_failed: summary.jobs_failed,
+            jobs_suspended: summary.jobs_suspended,
             version: env!("CARGO_PKG_VERSION"),
             recovering: summary.is_recovering,
         }

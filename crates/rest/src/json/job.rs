@@ -37,6 +37,9 @@ pub(crate) struct JobDetailsJson {
     max_parallelism: i64,
     now: i64,
     timestamps: BTreeMap<String, i64>,
+    /// Not in Flink: null unless the job waits for slots.
+    #[serde(rename = "slot-wait")]
+    slot_wait: Option<SlotWaitJson>,
     vertices: Vec<VertexJson>,
     /// Vertices by status.
     #[serde(rename = "status-counts")]
@@ -64,6 +67,11 @@ impl JobDetailsJson {
             timestamps: JOB_STATUSES
                 .map(|status| (status.to_string(), since(status)))
                 .into(),
+            slot_wait: job.slot_wait.map(|wait| SlotWaitJson {
+                needed: wait.needed,
+                free: wait.free,
+                since: wait.since.as_millis(),
+            }),
             vertices: job
                 .vertices
                 .iter()
@@ -73,6 +81,13 @@ impl JobDetailsJson {
             plan: PlanJson::new(job),
         }
     }
+}
+
+#[derive(Serialize)]
+struct SlotWaitJson {
+    needed: usize,
+    free: usize,
+    since: i64,
 }
 
 #[derive(Serialize)]

@@ -15,6 +15,12 @@ pub(super) fn section(job: &JobView, checkpoints: &CheckpointsView, now: WallTim
         section {
             h2 { (job.row.name) " " small.{ "s-" (job.row.status) } { (job.row.status) } }
             @if let Some(ended) = &job.ended { p { (ended) } }
+            @if let Some(wait) = &job.slot_wait {
+                p {
+                    "Waits for slots since " (time(wait.since)) " (" (ago(wait.since, now)) "): "
+                    (wait.needed) " needed, " (wait.free) " free."
+                }
+            }
             (failures(&job.failures, now))
             (vertices(job))
             (checkpoints::section(checkpoints, &job.vertices, now))

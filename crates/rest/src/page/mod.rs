@@ -69,7 +69,9 @@ fn summary(summary: &ClusterSummary) -> Markup {
             (summary.taskmanagers) " taskmanagers, " (summary.slots_available) " of "
             (summary.slots_total) " slots free. Jobs: " (summary.jobs_running) " running, "
             (summary.jobs_finished) " finished, " (summary.jobs_cancelled) " cancelled, "
-            (summary.jobs_failed) " failed."
+            (summary.jobs_failed) " failed"
+            @if summary.jobs_suspended > 0 { ", " (summary.jobs_suspended) " suspended" }
+            "."
         }
     }
 }

@@ -16,7 +16,7 @@ async fn read(path: &str) -> Value {
 async fn the_overview_counts_taskmanagers_slots_and_jobs() {
     let expected = json!({
         "taskmanagers": 1, "slots-total": 4, "slots-available": 2, "jobs-running": 1,
-        "jobs-finished": 0, "jobs-cancelled": 0, "jobs-failed": 0,
+        "jobs-finished": 0, "jobs-cancelled": 0, "jobs-failed": 0, "jobs-suspended": 0,
         "version": env!("CARGO_PKG_VERSION"), "recovering": false,
     });
     assert_eq!(read("/overview").await, expected);
@@ -97,6 +97,7 @@ async fn a_job_has_a_time_for_every_state_and_a_plan() {
             "RUNNING": 1_700_000_005_000_i64, "FAILING": 0, "FAILED": 0, "CANCELLING": 0,
             "CANCELED": 0, "FINISHED": 0, "RESTARTING": 0, "SUSPENDED": 0,
         },
+        "slot-wait": null,
         "plan": {
             "jid": "ab".repeat(16), "name": "word-count", "type": "STREAMING",
             "nodes": [

@@ -18,8 +18,8 @@ use millstream_types::{
 };
 
 use crate::{
-    CheckpointsView, ClusterSummary, ClusterView, FailuresView, JobRow, JobView, SubtaskView,
-    TaskmanagerView, VertexInputView, VertexView, ViewError,
+    CheckpointsView, ClusterSummary, ClusterView, FailuresView, JobRow, JobView, SlotWaitView,
+    SubtaskView, TaskmanagerView, VertexInputView, VertexView, ViewError,
 };
 
 pub(super) const NOW: WallTime = WallTime(1_700_000_100_000);
@@ -31,6 +31,7 @@ pub(super) struct Fixture {
     pub name: String,
     pub is_down: bool,
     pub hangs: bool,
+    pub slot_wait: Option<SlotWaitView>,
 }
 
 impl Default for Fixture {
@@ -39,6 +40,7 @@ impl Default for Fixture {
             name: "word-count".to_owned(),
             is_down: false,
             hangs: false,
+            slot_wait: None,
         }
     }
 }
@@ -89,6 +91,7 @@ impl ClusterView for Fixture {
         let job = JobView {
             row: self.row(),
             status_since: [(JobStatus::Created, START), (JobStatus::Running, after(5))].into(),
+            slot_wait: self.slot_wait,
             vertices: vec![source(), counts()],
             failures: failures(),
             ended: None,

@@ -1,7 +1,10 @@
 //! What the page says, and what it cannot be made to say.
 
-use super::fixture::{Fixture, RUNNING};
+use serde_json::json;
+
+use super::fixture::{Fixture, RUNNING, after};
 use super::get;
+use crate::SlotWaitView;
 
 async fn page(name: &str) -> String {
     let view = Fixture {
@@ -107,4 +110,23 @@ async fn one_job_can_be_chosen() {
     let reply = get(Fixture::default(), &format!("/?job={RUNNING}")).await;
     assert_eq!(reply.status, 200);
     assert!(reply.body.contains("Subtasks of checkpoint 5"));
+}
+
+#[tokio::test]
+async fn a_job_that_waits_for_slots_says_how_many_and_since_when() {
+    let view = Fixture {
+        slot_wait: Some(SlotWaitView {
+            needed: 4,
+            free: 1,
+            since: after(40),
+        }),
+        ..Fixture::default()
+    };
+    let html = get(view.clone(), "/").await.body;
+    let waits = "Waits for slots since 2023-11-14T22:14:00.000Z (1 min 0 s ago): 4 needed, 1 free.";
+    assert!(html.contains(waits), "{html}");
+    let job = get(view, &format!("/jobs/{RUNNING}")).await.json();
+    let expected = json!({"needed": 4, "free": 1, "since": after(40).as_millis()});
+    assert_eq!(job["slot-wait"], expected);
+    assert!(!page("word-count").await.contains("Waits for slots"));
 }

@@ -6,8 +6,8 @@ use millstream_coordination::job::{ExecutionState, JobStatus};
 use millstream_types::{Attempt, Epoch, JobId, VertexId, WallTime};
 
 use super::types::{
-    JobEndInfo, JobFailure, JobInfo, JobSummary, SettingInfo, SubtaskInfo, VertexInfo,
-    VertexInputInfo,
+    JobEndInfo, JobFailure, JobInfo, JobSummary, SettingInfo, SlotWaitInfo, SubtaskInfo,
+    VertexInfo, VertexInputInfo,
 };
 use crate::control::common::{state_from_wire, state_to_wire, taskmanager_from_wire, wire_enum};
 use crate::error::{DecodeError, invalid, missing, unknown};
@@ -81,6 +81,11 @@ pub(super) fn job_to_wire(job: &JobInfo) -> pb::GetJobResponse {
     pb::GetJobResponse {
         summary: Some(summary_to_wire(&job.summary)),
         epoch: job.epoch.map(|epoch| epoch.0),
+        slot_wait: job.slot_wait.map(|wait| pb::SlotWait {
+            needed: wait.needed,
+            free: wait.free,
+            since: Some(time_to_wire(wait.since)),
+        }),
         vertices: job.vertices.iter().map(vertex_to_wire).collect(),
         settings: job.settings.iter().map(setting).collect(),
         warnings: job.warnings.clone(),
@@ -107,11 +112,20 @@ pub(super) fn job_from_wire(message: pb::GetJobResponse) -> Result<JobInfo, Deco
     Ok(JobInfo {
         summary: summary_from_wire(summary)?,
         epoch: message.epoch.map(Epoch),
+        slot_wait: message.slot_wait.map(slot_wait_from_wire).transpose()?,
         vertices: vertices?,
         settings: message.settings.into_iter().map(setting).collect(),
         warnings: message.warnings,
         failures: failures?,
         end: message.end.map(end_from_wire).transpose()?,
+    })
+}
+
+fn slot_wait_from_wire(message: pb::SlotWait) -> Result<SlotWaitInfo, DecodeError> {
+    Ok(SlotWaitInfo {
+        needed: message.needed,
+        free: message.free,
+        since: time_from_wire("SlotWait", "since", message.since)?,
     })
 }
 

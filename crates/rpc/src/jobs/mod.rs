@@ -15,6 +15,6 @@ pub use gateway::{GatewayError, JobGateway, SubmitFile, SubmitGraph, Submitted};
 pub(crate) use server::job_service;
 pub use types::{
     CheckpointFailureInfo, CheckpointInfo, CheckpointSubtaskInfo, CheckpointsInfo, JobEndInfo,
-    JobEvent, JobFailure, JobInfo, JobSummary, SettingInfo, SubtaskInfo, VertexInfo,
+    JobEvent, JobFailure, JobInfo, JobSummary, SettingInfo, SlotWaitInfo, SubtaskInfo, VertexInfo,
     VertexInputInfo,
 };

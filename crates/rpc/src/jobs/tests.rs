@@ -74,6 +74,11 @@ fn job_info(status: JobStatus) -> JobInfo {
             restarts: 9,
         },
         epoch: Some(Epoch(4)),
+        slot_wait: Some(SlotWaitInfo {
+            needed: 4,
+            free: 1,
+            since: WallTime(1_700_000_000_500),
+        }),
         vertices: vec![VertexInfo {
             id: VertexId(0),
             name: "Source: lines".into(),

@@ -39,6 +39,8 @@ pub struct JobInfo {
     pub summary: JobSummary,
     /// The epoch it runs in.
     pub epoch: Option<Epoch>,
+    /// The slots that it waits for.
+    pub slot_wait: Option<SlotWaitInfo>,
     /// Its vertices in topological order.
     pub vertices: Vec<VertexInfo>,
     /// Its effective settings of job scope.
@@ -49,6 +51,17 @@ pub struct JobInfo {
     pub failures: Vec<JobFailure>,
     /// How it ended.
     pub end: Option<JobEndInfo>,
+}
+
+/// Slots that a job waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotWaitInfo {
+    /// How many it needs, all at once.
+    pub needed: u32,
+    /// How many are free now.
+    pub free: u32,
+    /// Since when it waits.
+    pub since: WallTime,
 }
 
 /// One effective setting.
