@@ -1,5 +1,6 @@
 //! What callers of a jobmanager are told when they do not get what they asked for.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_config::ConfigErrors;
@@ -7,10 +8,10 @@ use millstream_coordination::job::JobStatus;
 use millstream_coordination::slots::RegistrationRefusal;
 use millstream_coordination::topology::TopologyError;
 use millstream_graph::GraphError;
-use millstream_snapshot::OpenError;
 use millstream_snapshot::chain::ChainFailure;
 use millstream_snapshot::jobs::JobStoreError;
-use millstream_types::{JobId, OperatorUid};
+use millstream_snapshot::{OpenError, StoreError};
+use millstream_types::{JobId, OperatorUid, rounded};
 
 use crate::settings::GraphCodecError;
 
@@ -43,9 +44,9 @@ pub enum SubmitError {
     /// Its plan has no sound shape.
     #[error("the job's plan is refused")]
     Topology(#[from] TopologyError),
-    /// Its settings are not accepted.
+    /// Its settings are not accepted; the remedy lists them, each with what is wrong.
     #[error("the job's settings are refused")]
-    Settings(#[from] ConfigErrors),
+    Settings(ConfigErrors),
     /// A step that breaks jobs on purpose.
     #[error(
         "operator {uid} injects faults, and pipeline.allow-fault-injection is false: set it to \
@@ -109,16 +110,25 @@ pub enum SubmitError {
         source: JobStoreError,
     },
     /// Storage did not answer in time. Submitting again with the same client id is safe.
-    #[error("storage did not take job {job} within {waited:?}")]
+    #[error("storage did not take job {job} within {}", rounded(.waited))]
     TimedOut {
         /// The job.
         job: JobId,
         /// How long was waited.
         waited: Duration,
+        /// What the last request ended with; none if it was not answered.
+        #[source]
+        source: Option<Arc<StoreError>>,
     },
     /// The jobmanager is ending.
     #[error("the jobmanager is shutting down: submit to its successor")]
     ShuttingDown,
+}
+
+impl From<ConfigErrors> for SubmitError {
+    fn from(errors: ConfigErrors) -> Self {
+        Self::Settings(errors)
+    }
 }
 
 impl From<ChainFailure> for SubmitError {
@@ -135,8 +145,10 @@ impl SubmitError {
             Self::Open(error) => error.remedy(),
             Self::Chain(error) => error.remedy(),
             Self::JobStore { source, .. } => source.remedy(),
-            Self::TimedOut { .. } => {
-                "Check that the storage is reachable; submit again with the same client id.".into()
+            Self::TimedOut { source, .. } => {
+                let check = source.as_ref().map(|error| error.check());
+                let check = check.unwrap_or_else(|| "Check that the storage answers".into());
+                format!("{check}; then submit again, with the same client id.")
             }
             Self::Graph(_)
             | Self::Encoding(_)

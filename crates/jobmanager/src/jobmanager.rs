@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use millstream_coordination::job::JobStatus;
-use millstream_coordination::protocol::ToTaskmanager;
+use millstream_coordination::protocol::{CheckpointStorage, ToTaskmanager};
 use millstream_env::{Env, ShutdownReport};
 use millstream_graph::JobGraph;
-use millstream_snapshot::jobs::JobStore;
+use millstream_snapshot::jobs::{JobStore, JobStoreError};
 use millstream_types::{CheckpointId, JobId};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::warn;
@@ -57,6 +57,8 @@ pub(crate) struct Shared {
     pub(crate) env: Env,
     pub(crate) settings: JobmanagerSettings,
     pub(crate) jobs: JobStore,
+    /// What taskmanagers must see where checkpoints are kept.
+    checkpoints: Option<CheckpointStorage>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) cluster: ClusterHandle,
     pub(crate) connections: Connections,
@@ -70,6 +72,7 @@ impl Jobmanager {
     pub async fn start(env: &Env, settings: JobmanagerSettings) -> Result<Self, StartError> {
         let env = env.component("jobmanager");
         let jobs = JobStore::open(settings.storage.jobs.clone(), &settings.cluster_id).await?;
+        let checkpoints = checkpoint_storage(&settings, &jobs).await?;
         if !settings.storage.is_durable {
             warn!(
                 "no durable storage is configured (high-availability.storageDir or \
@@ -95,6 +98,7 @@ impl Jobmanager {
             env,
             settings,
             jobs,
+            checkpoints,
             registry,
             cluster,
             connections,
@@ -116,6 +120,11 @@ impl Jobmanager {
     /// What the cluster sets for its jobs.
     pub fn cluster_settings(&self) -> &millstream_config::Resolved {
         &self.shared.settings.cluster
+    }
+
+    /// Where jobs that name no directory keep their checkpoints, and what that place is known by.
+    pub fn checkpoint_storage(&self) -> Option<CheckpointStorage> {
+        self.shared.checkpoints.clone()
     }
 
     /// Accepts a job, or says why not. Success means that the job is stored: it runs, and it comes
@@ -300,6 +309,29 @@ impl Jobmanager {
             }
         }
     }
+}
+
+/// Takes the place of the checkpoints for this cluster, as that of the jobs.
+async fn checkpoint_storage(
+    settings: &JobmanagerSettings,
+    jobs: &JobStore,
+) -> Result<Option<CheckpointStorage>, JobStoreError> {
+    let Some(root) = &settings.storage.checkpoints else {
+        return Ok(None);
+    };
+    let location = root.address();
+    let mark = match location == settings.storage.jobs.address() {
+        true => jobs.mark().clone(),
+        false => JobStore::open(root.clone(), &settings.cluster_id)
+            .await?
+            .mark()
+            .clone(),
+    };
+    Ok(Some(CheckpointStorage {
+        location,
+        cluster_id: mark.cluster_id,
+        directory_id: mark.directory_id,
+    }))
 }
 
 /// Asks the master of a job; none if it ended.

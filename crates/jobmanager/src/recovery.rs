@@ -20,6 +20,7 @@ use crate::admission::{Plan, plan_job};
 use crate::details::{JobDetails, JobOverview};
 use crate::error::SubmitError;
 use crate::jobmanager::Shared;
+use crate::master::removal;
 use crate::registry::{EndedJob, Reservation};
 use crate::result;
 use crate::settings::GraphCodecError;
@@ -96,7 +97,23 @@ async fn list(shared: &Shared) -> Vec<StoredJob> {
 async fn resume(shared: &Arc<Shared>, stored: StoredJob) {
     match stored {
         StoredJob::NeverSubmitted(job) => {
-            debug!(job_id = %job, "submission was never finished; its client was told nothing");
+            info!(
+                job_id = %job,
+                "a directory without a job object is left as it is: its submission was never \
+                 finished and its client was told of no success, or the object was deleted"
+            );
+        }
+        StoredJob::Lost { job, directory } => {
+            if let Ok(reservation) = shared.registry.reserve(job) {
+                let error =
+                    format!("{directory} is of a job that was stored, and its job object is gone");
+                let remedy = format!(
+                    "Put {directory}/job back from a copy and start the jobmanager again, or \
+                     submit the job again under its client id: it goes on from its newest \
+                     checkpoint."
+                );
+                reservation.leave(not_resumed(shared, job, None, error, remedy));
+            }
         }
         StoredJob::Unreadable(job, failure) => {
             if let Ok(reservation) = shared.registry.reserve(job) {
@@ -172,7 +189,9 @@ fn not_resumed(
     let now = shared.env.clock().wall();
     let mut failure = FailureInfo::new(FailureKind::Restore, "job not resumed");
     failure.causes.push(error);
-    failure.remedy = Some(remedy).filter(|remedy| !remedy.is_empty());
+    let directory = shared.settings.storage.jobs.job(job).address();
+    let remedy = format!("{remedy} {}", removal(&directory));
+    failure.remedy = Some(remedy.trim_start().to_owned());
     let record = FailureRecord {
         failed_at: now,
         task: None,

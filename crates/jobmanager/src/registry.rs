@@ -109,6 +109,14 @@ impl Registry {
         })
     }
 
+    /// Forgets a job that was not resumed, if it still is that one.
+    pub(crate) fn forget(&self, job: JobId, details: &Arc<JobDetails>) {
+        let mut jobs = self.jobs.write();
+        if matches!(jobs.get(&job), Some(Entry::NotResumed(known)) if Arc::ptr_eq(known, details)) {
+            jobs.remove(&job);
+        }
+    }
+
     /// Keeps what is known of a job that ended; forgets the job that ended first if there are too
     /// many.
     pub(crate) fn end(&self, job: JobId, ended: EndedJob) {

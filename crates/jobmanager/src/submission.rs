@@ -5,7 +5,7 @@
 //! finishes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -55,10 +55,18 @@ pub(crate) async fn submit(
                 // An error says that it is decided.
                 let _ = decided.changed().await;
             }
-            Err(Entry::Running(_) | Entry::Ended(_) | Entry::NotResumed(_)) => {
+            Err(Entry::Running(_) | Entry::Ended(_)) => {
                 return find(shared, &request)
                     .await?
                     .ok_or(SubmitError::ShuttingDown);
+            }
+            Err(Entry::NotResumed(details)) => {
+                if let Some(submitted) = find(shared, &request).await? {
+                    return Ok(submitted);
+                }
+                // Its job object was lost: this submission brings it back, and its chain says
+                // where it goes on.
+                shared.registry.forget(job, &details);
             }
         }
     };
@@ -123,17 +131,21 @@ async fn accept(
     // First of all: a job that is known is known, whatever has become of the configuration since.
     let known = find(shared, &request);
     let known = shared.env.clock().timeout(ACCEPT_TIMEOUT, known).await;
-    let timed_out = || SubmitError::TimedOut {
+    let timed_out = |source| SubmitError::TimedOut {
         job,
         waited: ACCEPT_TIMEOUT,
+        source,
     };
-    if let Some(submitted) = known.map_err(|_| timed_out())?? {
+    if let Some(submitted) = known.map_err(|_| timed_out(None))?? {
         return Ok(submitted);
     }
     let plan = plan?;
-    let stored = store(shared, &request, &plan);
+    // A claim waits as long as the store is away: what it waits for is the cause.
+    let chain = OnceLock::new();
+    let stored = store(shared, &request, &plan, &chain);
     let stored = shared.env.clock().timeout(ACCEPT_TIMEOUT, stored).await;
-    let (files, claimed, submitted_at) = match stored.map_err(|_| timed_out())?? {
+    let trouble = || chain.get().and_then(ChainHandle::trouble);
+    let (files, claimed, submitted_at) = match stored.map_err(|_| timed_out(trouble()))?? {
         Stored::New(files, claimed, submitted_at) => (files, *claimed, submitted_at),
         Stored::ByAnother(submitted) => return Ok(submitted),
     };
@@ -165,10 +177,15 @@ enum Stored {
     ByAnother(Submitted),
 }
 
-async fn store(shared: &Shared, request: &Request, plan: &Plan) -> Result<Stored, SubmitError> {
+async fn store(
+    shared: &Shared,
+    request: &Request,
+    plan: &Plan,
+    chain: &OnceLock<ChainHandle>,
+) -> Result<Stored, SubmitError> {
     let job = request.job;
     let files = open_files(shared, job, plan).await?;
-    let claimed = files.chain.claim().await?;
+    let claimed = chain.get_or_init(|| files.chain.clone()).begin().await?;
     let submitted = SubmittedJob {
         job,
         client_id: request.client_id.clone().unwrap_or_default(),

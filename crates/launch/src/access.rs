@@ -51,12 +51,20 @@ impl StorageAccess {
     /// Opens and tries the store at a location. A relative path is refused: jobmanager and
     /// taskmanagers would look for one another's files each in its own directory.
     pub async fn open(&self, location: &StorageLocation, env: &Env) -> Result<Store, OpenError> {
-        let config = StorageConfig {
+        open(&self.config(location), env).await
+    }
+
+    /// The store at a location, to read what is there. Writes and makes nothing.
+    pub fn look_at(&self, location: &StorageLocation, env: &Env) -> Result<Store, OpenError> {
+        millstream_snapshot::look_at(&self.config(location), env)
+    }
+
+    fn config(&self, location: &StorageLocation) -> StorageConfig {
+        StorageConfig {
             location: location.to_string(),
             s3: self.s3.clone(),
             policy: self.policy,
-        };
-        open(&config, env).await
+        }
     }
 }
 

@@ -23,6 +23,7 @@ pub use connect::{CallError, ConnectError, Connection, connect};
 pub use control::{
     ControlGateway, ControlMessage, ControlReceiver, ControlSession, ControlSessionError,
     FrameIoError, MESSAGE_BYTES_MAX, MessageReader, MessageWriter, connect_control,
+    describe_storage,
 };
 pub use error::{DecodeError, EncodeError};
 pub use graph::{GRAPH_BYTES_MAX, decode_graph, encode_graph};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use millstream_coordination::protocol::{FromTaskmanager, ToTaskmanager};
+use millstream_coordination::protocol::{CheckpointStorage, FromTaskmanager, ToTaskmanager};
 use millstream_env::{Env, StopSignal, TestEnv};
 use millstream_types::JobId;
 use parking_lot::Mutex;
@@ -94,6 +94,7 @@ impl JobGateway for FakeJobs {
 pub(crate) struct FakeControl {
     pub(crate) received: Arc<Mutex<Vec<FromTaskmanager>>>,
     pub(crate) outgoing: Arc<Mutex<Option<mpsc::Sender<ToTaskmanager>>>>,
+    pub(crate) storage: Mutex<Option<CheckpointStorage>>,
 }
 
 struct FakeSession {
@@ -106,6 +107,10 @@ impl ControlGateway for FakeControl {
         *self.outgoing.lock() = Some(outgoing);
         let (received, outgoing) = (Arc::clone(&self.received), Arc::clone(&self.outgoing));
         Box::new(FakeSession { received, outgoing })
+    }
+
+    fn storage(&self) -> Option<CheckpointStorage> {
+        self.storage.lock().clone()
     }
 }
 

@@ -1,8 +1,9 @@
 //! What can go wrong with stored objects, by what the caller does about it.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
-use millstream_types::{Checksum, Disposition, WriteOutcome};
+use millstream_types::{Checksum, Disposition, WriteOutcome, rounded};
 
 /// What an operation on the store was doing when it ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,7 +124,8 @@ pub enum StoreError {
     },
     /// The store did not serve the operation within its attempts or its time.
     #[error(
-        "{operation} {object}: no success in {attempts} attempts within {elapsed:?}; {outcome}"
+        "{operation} {object}: no success in {attempts} attempts within {}; {outcome}",
+        rounded(.elapsed)
     )]
     Unavailable {
         /// What was asked for.
@@ -200,10 +202,9 @@ impl StoreError {
                 "Restore from another checkpoint or savepoint by naming it; keep {object} for the \
                  analysis of the storage."
             ),
-            Self::Unavailable { object, .. } => format!(
-                "Check that the store behind {object} is reachable and not throttling; the \
-                 operation is tried again by itself."
-            ),
+            Self::Unavailable { .. } => {
+                format!("{}; the operation is tried again by itself.", self.check())
+            }
             Self::Refused { object, .. } => format!(
                 "Check the credentials, their rights to list, read, write and delete, and the \
                  bucket or directory of {object}."
@@ -212,8 +213,83 @@ impl StoreError {
         }
     }
 
+    /// What to look at, as the beginning of a sentence; whoever gave up says how it ends.
+    pub fn check(&self) -> String {
+        match self {
+            Self::Unavailable { object, source, .. } if is_full(source.as_deref()) => {
+                format!("Make room where {object} is (space, inodes, quota)")
+            }
+            Self::Unavailable { object, .. } => {
+                format!("Check that the store behind {object} is reachable and not throttling")
+            }
+            Self::NotFound { .. }
+            | Self::Taken { .. }
+            | Self::Corrupt { .. }
+            | Self::Refused { .. }
+            | Self::Cancelled { .. } => self.remedy().trim_end_matches('.').to_owned(),
+        }
+    }
+
     /// Whether trying again may help, without anybody changing anything.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable { .. })
+    }
+}
+
+/// Whether the operating system said that there is no room.
+fn is_full(error: Option<&object_store::Error>) -> bool {
+    let mut next = error.map(|error| error as &(dyn std::error::Error + 'static));
+    while let Some(error) = next {
+        let kind = error.downcast_ref().map(std::io::Error::kind);
+        if let Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) = kind {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unavailable(kind: ErrorKind) -> StoreError {
+        let source = object_store::Error::Generic {
+            store: "directory",
+            source: Box::new(std::io::Error::from(kind)),
+        };
+        StoreError::Unavailable {
+            operation: Operation::Create,
+            object: "/ckpt/job".into(),
+            attempts: 3,
+            elapsed: Duration::from_micros(1_234_567),
+            outcome: WriteOutcome::DidNotHappen,
+            source: Some(Box::new(source)),
+        }
+    }
+
+    #[test]
+    fn a_store_without_room_asks_for_room() {
+        for kind in [ErrorKind::StorageFull, ErrorKind::QuotaExceeded] {
+            let remedy = unavailable(kind).remedy();
+            assert!(
+                remedy.starts_with("Make room where /ckpt/job is"),
+                "{remedy}"
+            );
+        }
+        let remedy = unavailable(ErrorKind::TimedOut).remedy();
+        assert!(
+            remedy.starts_with("Check that the store behind /ckpt/job"),
+            "{remedy}"
+        );
+    }
+
+    #[test]
+    fn the_time_spent_is_a_time_to_read() {
+        let text = unavailable(ErrorKind::TimedOut).to_string();
+        assert!(
+            text.contains("in 3 attempts within 1.234 s; the write"),
+            "{text}"
+        );
     }
 }

@@ -12,7 +12,7 @@ use prost::Message;
 
 use crate::envelope::{self, EnvelopeFault, Kind};
 use crate::error::StoreError;
-use crate::names;
+use crate::names::{self, Named};
 use crate::pb;
 use crate::store::Store;
 
@@ -31,6 +31,12 @@ const CLUSTER: Kind = Kind {
 
 /// Longest job or result that is written or read: a submission has 4 MiB at most.
 pub const JOB_BYTES_MAX: u64 = 16 << 20;
+
+/// Names listed in one request.
+const PAGE: usize = 1_000;
+
+/// Number of the first entry of a chain.
+const FIRST_ENTRY: u64 = 1;
 
 /// A job as it was submitted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -121,10 +127,33 @@ impl JobStoreError {
     }
 }
 
+/// What a directory is known by, wherever it is seen from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DirectoryMark {
+    /// The cluster that has it.
+    pub cluster_id: String,
+    /// Random, drawn when the cluster took it: no other directory has it.
+    pub directory_id: String,
+}
+
+/// The mark of a directory; none if no cluster has taken it, or if it is not there at all. Writes
+/// nothing.
+pub async fn mark_of(root: &Store) -> Result<Option<DirectoryMark>, JobStoreError> {
+    match fetch::<pb::ClusterLock>(root, &names::cluster_lock(), CLUSTER, "ClusterLock").await {
+        Ok(lock) => Ok(Some(DirectoryMark {
+            cluster_id: lock.cluster_id,
+            directory_id: lock.directory_id,
+        })),
+        Err(JobStoreError::Store(StoreError::NotFound { .. })) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// The jobs in the root directory of a cluster.
 #[derive(Clone, Debug)]
 pub struct JobStore {
     root: Store,
+    mark: DirectoryMark,
 }
 
 /// How a job that has no result yet was found.
@@ -134,9 +163,16 @@ pub enum StoredJob {
     Unfinished(SubmittedJob),
     /// Its object cannot be used; the others are not affected.
     Unreadable(JobId, JobStoreError),
-    /// It has a directory and no job object: its submission did not get that far, and its client
-    /// was told of no success.
+    /// It has a directory and no job object, nor more than the beginning of a chain: its submission
+    /// did not get that far, and its client was told of no success.
     NeverSubmitted(JobId),
+    /// What is left shows that it was stored, and its job object is gone.
+    Lost {
+        /// The job.
+        job: JobId,
+        /// Its directory.
+        directory: String,
+    },
 }
 
 impl JobStore {
@@ -144,24 +180,39 @@ impl JobStore {
     /// good.
     pub async fn open(root: Store, cluster_id: &str) -> Result<Self, JobStoreError> {
         let name = names::cluster_lock();
-        let message = pb::ClusterLock {
+        let mark = DirectoryMark {
             cluster_id: cluster_id.to_owned(),
+            directory_id: root.nonce().to_string(),
+        };
+        let message = pb::ClusterLock {
+            cluster_id: mark.cluster_id.clone(),
+            directory_id: mark.directory_id.clone(),
         };
         let sealed = envelope::seal(CLUSTER, &message.encode_to_vec());
-        match root.create(&name, sealed.into()).await {
-            Ok(()) => return Ok(Self { root }),
-            Err(StoreError::Taken { .. }) => {}
+        let taken = match root.create(&name, sealed.into()).await {
+            Ok(()) => return Ok(Self { root, mark }),
+            Err(taken @ StoreError::Taken { .. }) => taken,
             Err(error) => return Err(error.into()),
-        }
-        let found: pb::ClusterLock = fetch(&root, &name, CLUSTER, "ClusterLock").await?;
-        if found.cluster_id == cluster_id {
-            return Ok(Self { root });
+        };
+        let mark = mark_of(&root).await?.ok_or(taken)?;
+        if mark.cluster_id == cluster_id {
+            return Ok(Self { root, mark });
         }
         Err(JobStoreError::OtherCluster {
             directory: root.address(),
-            found: found.cluster_id,
+            found: mark.cluster_id,
             ours: cluster_id.to_owned(),
         })
+    }
+
+    /// What this directory is known by.
+    pub fn mark(&self) -> &DirectoryMark {
+        &self.mark
+    }
+
+    /// The address of the job's object if it is not there any more.
+    pub async fn gone(&self, job: JobId) -> Result<Option<String>, StoreError> {
+        gone(&self.root.job(job)).await
     }
 
     /// Keeps a submitted job. Only after this may the client be told of success, and only after
@@ -268,6 +319,10 @@ impl JobStore {
         }
         Ok(Some(match self.load(job).await {
             Ok(Some(submitted)) => StoredJob::Unfinished(submitted),
+            Ok(None) if was_stored(&self.root.job(job)).await? => StoredJob::Lost {
+                job,
+                directory: self.root.job(job).address(),
+            },
             Ok(None) => StoredJob::NeverSubmitted(job),
             Err(JobStoreError::Store(error)) if error.is_transient() => return Err(error.into()),
             Err(error) => StoredJob::Unreadable(job, error),
@@ -291,6 +346,36 @@ impl JobStore {
             object,
             fault: JobFault::Message { message, what },
         })
+    }
+}
+
+/// The address of the job object in the directory of a job, if it is not there.
+pub async fn gone(dir: &Store) -> Result<Option<String>, StoreError> {
+    let name = names::job_object();
+    let found = dir.head(&name).await?;
+    Ok(found.is_none().then(|| dir.object(&name)))
+}
+
+/// Whether what is left in the directory of a job shows that the job was stored: it took a
+/// checkpoint, or its chain lost its beginning. A submission that was never finished has the first
+/// entry of its chain and nothing else.
+async fn was_stored(dir: &Store) -> Result<bool, StoreError> {
+    let (mut after, mut lowest) = (None, None);
+    loop {
+        let page = dir.list("", after.as_ref(), PAGE).await?;
+        for name in &page.names {
+            match names::parse(name) {
+                Some(Named::Metadata(_) | Named::Private(_) | Named::Shared(_)) => return Ok(true),
+                Some(Named::Chain(number)) => {
+                    lowest = Some(lowest.map_or(number, |lowest: u64| lowest.min(number)));
+                }
+                Some(Named::Job | Named::Result) | None => {}
+            }
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(lowest.is_some_and(|lowest| lowest > FIRST_ENTRY));
+        }
     }
 }
 

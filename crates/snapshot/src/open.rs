@@ -183,6 +183,12 @@ pub async fn open(config: &StorageConfig, env: &Env) -> Result<Store, OpenError>
     open_with_connector(config, env, ReqwestConnector::default()).await
 }
 
+/// Opens a location to read from it. Nothing is tried, written or made: what is there may be
+/// somebody else's.
+pub fn look_at(config: &StorageConfig, env: &Env) -> Result<Store, OpenError> {
+    build(config, env, ReqwestConnector::default())
+}
+
 /// As [`open`], with another way to send HTTP requests: a simulated network, a faulty proxy.
 pub async fn open_with_connector(
     config: &StorageConfig,

@@ -6,6 +6,8 @@ use async_trait::async_trait;
 use millstream_coordination::protocol::{FromTaskmanager, ToTaskmanager};
 use tokio::sync::mpsc;
 
+use crate::sight::OtherStorage;
+
 /// Finds the jobmanager.
 #[async_trait]
 pub trait Connect: Send + Sync {
@@ -26,10 +28,22 @@ pub struct ControlConnection {
 
 /// Why there is no connection.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no connection to the jobmanager: {reason}")]
-pub struct ConnectError {
-    /// In words, with all causes.
-    pub reason: String,
+pub enum ConnectError {
+    /// The jobmanager was not reached.
+    #[error("no connection to the jobmanager: {reason}")]
+    Unreachable {
+        /// In words, with all causes.
+        reason: String,
+    },
+    /// It was, and its storage could not be looked at from here.
+    #[error("the storage of the jobmanager was not seen: {reason}")]
+    StorageUnseen {
+        /// In words, with all causes and what to do.
+        reason: String,
+    },
+    /// It was, and what is here in the place of its storage is something else.
+    #[error(transparent)]
+    OtherStorage(Box<OtherStorage>),
 }
 
 /// Connects within one process.

@@ -15,6 +15,7 @@ mod embedded;
 pub mod host;
 pub mod process;
 mod shell;
+mod sight;
 mod storage;
 pub mod supervisor;
 #[cfg(test)]
@@ -23,3 +24,5 @@ mod testing;
 pub use connect::{Connect, ConnectError, ControlConnection};
 pub use embedded::{EmbeddedSettings, EmbeddedTaskmanager};
 pub use millstream_launch::StorageAccess;
+pub use millstream_runtime::TASKS_MAX;
+pub use sight::{Found, OtherStorage};

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use millstream_coordination::protocol::{FromTaskmanager, Registration, ToTaskmanager};
 use millstream_env::{Env, StopSignal, Task};
-use millstream_types::{Incarnation, TaskmanagerId};
+use millstream_types::{Incarnation, TaskmanagerId, rounded};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
 use crate::advertise::Advertise;
 use crate::connect::{Connect, ConnectError, ControlConnection};
 use crate::host::{HostEvent, HostIdentity, JobHost, last_count};
+use crate::sight::OtherStorage;
 use crate::supervisor::{Action, Event, Notice, Supervisor, SupervisorConfig};
 
 /// Events of job processes that may wait; further ones wait in the processes' own queues.
@@ -34,6 +35,8 @@ pub(crate) enum Ending {
     Drained,
     /// Nobody took it in.
     GaveUp { reason: String },
+    /// It does not see the storage of the cluster.
+    OtherStorage(Box<OtherStorage>),
 }
 
 /// One taskmanager at work.
@@ -144,6 +147,7 @@ impl Shell {
             Action::Note(notice) => note(&self.member, self.identity.incarnation, notice),
             Action::Drained => self.ending = Some(Ending::Drained),
             Action::GiveUp { reason } => self.ending = Some(Ending::GaveUp { reason }),
+            Action::Refuse(other) => self.ending = Some(Ending::OtherStorage(other)),
         }
     }
 
@@ -159,7 +163,7 @@ impl Shell {
         }
     }
 
-    fn on_found(&mut self, found: Result<ControlConnection, String>) -> Event {
+    fn on_found(&mut self, found: Result<ControlConnection, ConnectError>) -> Event {
         match found {
             Ok(connection) => {
                 self.adopt_address(connection.local_ip);
@@ -167,7 +171,9 @@ impl Shell {
                 self.incoming = Some(connection.incoming);
                 Event::Connected
             }
-            Err(reason) => Event::ConnectFailed { reason },
+            Err(ConnectError::Unreachable { reason }) => Event::ConnectFailed { reason },
+            Err(ConnectError::StorageUnseen { reason }) => Event::StorageUnseen { reason },
+            Err(ConnectError::OtherStorage(other)) => Event::OtherStorage(other),
         }
     }
 
@@ -224,16 +230,17 @@ impl Shell {
 /// The end of an attempt to connect; none while there is no attempt.
 async fn connected(
     connecting: &mut Option<Task<Result<ControlConnection, ConnectError>>>,
-) -> Result<ControlConnection, String> {
+) -> Result<ControlConnection, ConnectError> {
     let Some(attempt) = connecting.as_mut() else {
         return std::future::pending().await;
     };
     let found = attempt.await;
     *connecting = None;
     match found {
-        Ok(Ok(connection)) => Ok(connection),
-        Ok(Err(error)) => Err(error.reason),
-        Err(error) => Err(error.to_string()),
+        Ok(found) => found,
+        Err(error) => Err(ConnectError::Unreachable {
+            reason: error.to_string(),
+        }),
     }
 }
 
@@ -256,14 +263,24 @@ fn note(member: &Member, incarnation: Incarnation, notice: Notice) {
         Notice::Unconnected { reason, retry_in } => {
             warn!(
                 reason,
-                ?retry_in,
+                retry_in = rounded(retry_in),
                 "no connection to the jobmanager; tasks go on without checkpoints"
+            );
+        }
+        Notice::StorageUnseen { reason, retry_in } => {
+            warn!(
+                reason,
+                retry_in = rounded(retry_in),
+                "storage of the jobmanager not seen: not registered; tried again"
             );
         }
         Notice::JobmanagerLost(cause) => {
             warn!(%cause, "jobmanager lost: all tasks are canceled");
         }
-        Notice::Paused { lasted } => warn!(?lasted, "this process did not run for a while"),
+        Notice::Paused { lasted } => warn!(
+            lasted = rounded(lasted),
+            "this process did not run for a while"
+        ),
         Notice::Killing { job, epoch, why } if why.is_orderly() => {
             info!(job_id = %job, leader_epoch = epoch.0, "job process ended: {why}");
         }

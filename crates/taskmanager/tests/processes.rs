@@ -16,7 +16,9 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use millstream_coordination::failure::FailureInfo;
 use millstream_coordination::job::ExecutionState;
-use millstream_coordination::protocol::{FromTaskmanager, Registered, Registration, ToTaskmanager};
+use millstream_coordination::protocol::{
+    CheckpointStorage, FromTaskmanager, Registered, Registration, ToTaskmanager,
+};
 use millstream_env::{Env, StopSignal};
 use millstream_rpc::jobs::{
     CheckpointsInfo, GatewayError, JobEvent, JobGateway, JobInfo, JobSummary, SubmitFile,
@@ -50,6 +52,10 @@ impl ControlGateway for Script {
         // The test may have ended.
         let _ = self.0.send((outgoing, messages));
         Box::new(Session(session))
+    }
+
+    fn storage(&self) -> Option<CheckpointStorage> {
+        None
     }
 }
 

@@ -267,3 +267,29 @@ fn a_full_disk_of_local_state_is_named_and_the_job_recovers_when_there_is_room()
     );
     ledger.judge(&out);
 }
+
+// As in two containers without a common volume: one path, two directories.
+#[test]
+fn a_taskmanager_that_sees_another_directory_under_the_same_name_is_refused() {
+    let mut cluster = Cluster::start(0, 1);
+    let checkpoints = cluster.dir().join("checkpoints");
+    let mount = format!(
+        "mount -t tmpfs tmpfs {} && exec \"$@\"",
+        checkpoints.display()
+    );
+    let mut by = own_mounts().to_vec();
+    by.extend(["sh", "-c", &mount, "sh"]);
+    cluster.launch_taskmanager(&by, 1, 1, "");
+    let ended = cluster.wait("taskmanager-1", Duration::from_secs(60));
+    let log = cluster.log("taskmanager-1");
+    assert_eq!(ended.and_then(|status| status.code()), Some(1), "{log}");
+    for part in [
+        "the jobmanager at localhost:".to_owned(),
+        format!("keeps checkpoints in {}", checkpoints.display()),
+        "there is no object _cluster".to_owned(),
+        "mount one shared directory".to_owned(),
+    ] {
+        assert!(log.contains(&part), "{part} is missing in: {log}");
+    }
+    assert_eq!(cluster.rest("/overview")["taskmanagers"], 0);
+}

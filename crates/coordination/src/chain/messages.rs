@@ -223,8 +223,8 @@ pub enum Rejection {
 /// Why a job cannot be claimed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Refusal {
-    /// A job object without a chain: the chain was lost, and the checkpoints with it.
-    #[error("the job object exists but its claim chain has no entry")]
+    /// A stored job without a chain: the chain was lost, and the checkpoints with it.
+    #[error("the job was stored, and its claim chain has no entry")]
     NoChain,
     /// The job ended.
     #[error("the job is {state} already")]

@@ -12,6 +12,6 @@ pub use from_taskmanager::{
     SnapshotMessage, SubtaskMetrics, TaskReport, TaskmanagerHeartbeat,
 };
 pub use to_taskmanager::{
-    ChannelEndpoint, ChannelPeer, ChannelToken, DataAddress, DeploySubtask, Registered,
-    StartJobProcess, TaskAddress, ToTaskmanager,
+    ChannelEndpoint, ChannelPeer, ChannelToken, CheckpointStorage, DataAddress, DeploySubtask,
+    Registered, StartJobProcess, TaskAddress, ToTaskmanager,
 };

@@ -94,6 +94,17 @@ pub enum ToTaskmanager {
     },
 }
 
+/// Where the checkpoints of a cluster are kept, and what that place is known by.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CheckpointStorage {
+    /// The address, as the jobmanager reaches it.
+    pub location: String,
+    /// The cluster that it belongs to.
+    pub cluster_id: String,
+    /// Random: no other place has it.
+    pub directory_id: String,
+}
+
 /// What a taskmanager has to know of its cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Registered {

@@ -1,7 +1,7 @@
 //! Control streams of taskmanagers.
 
 use async_trait::async_trait;
-use millstream_coordination::protocol::{FromTaskmanager, ToTaskmanager};
+use millstream_coordination::protocol::{CheckpointStorage, FromTaskmanager, ToTaskmanager};
 use millstream_rpc::{ControlGateway, ControlSession, ControlSessionError};
 use tokio::sync::mpsc;
 
@@ -13,6 +13,10 @@ pub struct ControlStreams(pub Jobmanager);
 impl ControlGateway for ControlStreams {
     fn connect(&self, outgoing: mpsc::Sender<ToTaskmanager>) -> Box<dyn ControlSession> {
         Box::new(Session(self.0.connect_taskmanager(outgoing)))
+    }
+
+    fn storage(&self) -> Option<CheckpointStorage> {
+        self.0.checkpoint_storage()
     }
 }
 

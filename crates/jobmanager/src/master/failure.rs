@@ -10,21 +10,30 @@ use millstream_types::Disposition;
 
 use super::io::ClaimFailure;
 
-/// What the machine of the job is told of a claim that did not succeed.
-pub(super) fn claim_event(failure: &ClaimFailure) -> Event {
+/// What the machine of the job is told of a claim that did not succeed in this directory.
+pub(super) fn claim_event(failure: &ClaimFailure, directory: &str) -> Event {
     match failure {
         ClaimFailure::Plan(_) => Event::ClaimRefused(ClaimRefusal::Unusable(info(
             failure,
             FailureKind::Restore,
-            None,
+            Some(removal(directory)),
         ))),
-        ClaimFailure::Chain(chain) => chain_event(chain),
+        ClaimFailure::Chain(chain) => chain_event(chain, directory),
     }
 }
 
-fn chain_event(failure: &ChainFailure) -> Event {
+/// How a job goes that cannot be cancelled, since its storage takes no end.
+pub(crate) fn removal(directory: &str) -> String {
+    format!(
+        "To be rid of the job instead, stop the jobmanager, delete {directory}, and start the \
+         jobmanager again."
+    )
+}
+
+fn chain_event(failure: &ChainFailure, directory: &str) -> Event {
     let unusable = |kind| {
-        let info = info(failure, kind, Some(failure.remedy()));
+        let remedy = format!("{} {}", failure.remedy(), removal(directory));
+        let info = info(failure, kind, Some(remedy));
         Event::ClaimRefused(ClaimRefusal::Unusable(info))
     };
     match failure {

@@ -15,13 +15,13 @@ use millstream_coordination::snapshot_types::{CompletedCheckpoint, StoredMetadat
 use millstream_coordination::topology::Topology;
 use millstream_env::{Env, fail_points};
 use millstream_snapshot::chain::{Boundary, ChainFailure, ChainHandle, Claimed};
-use millstream_snapshot::jobs::{JobStore, JobStoreError};
+use millstream_snapshot::jobs::{self, JobStore, JobStoreError};
 use millstream_snapshot::metadata::{self, CheckpointMetadata, MetadataError};
 use millstream_snapshot::names::CheckpointDir;
 use millstream_snapshot::{Store, gc};
 use millstream_telemetry::chain as error_chain;
-use millstream_types::{CheckpointId, Epoch, JobId, OperatorUid, SubtaskId};
-use tracing::{debug, info, warn};
+use millstream_types::{CheckpointId, Epoch, JobId, OperatorUid, SubtaskId, WriteOutcome};
+use tracing::{debug, error, info, warn};
 
 use super::verify::verify;
 
@@ -62,12 +62,31 @@ pub(super) enum ClaimFailure {
     Plan(#[from] RestoreError),
 }
 
+/// Why a checkpoint has no metadata.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum MetadataFailure {
+    #[error(transparent)]
+    Store(#[from] MetadataError),
+    #[error("{object} is gone: the job's directory in storage was deleted, or a part of it")]
+    JobGone { object: String },
+}
+
+impl MetadataFailure {
+    /// What is known of the write.
+    pub(super) fn outcome(&self) -> WriteOutcome {
+        match self {
+            Self::Store(error) => error.outcome(),
+            Self::JobGone { .. } => WriteOutcome::DidNotHappen,
+        }
+    }
+}
+
 /// The answer to one request.
 #[derive(Debug)]
 pub(super) enum Answer {
     Claimed(Result<Box<Claim>, ClaimFailure>),
     Reserved(Result<CheckpointIds, ChainFailure>),
-    MetadataStored(CheckpointId, Result<StoredMetadata, MetadataError>),
+    MetadataStored(CheckpointId, Result<StoredMetadata, MetadataFailure>),
     Appended(CheckpointId, Result<(), ChainFailure>),
     Terminal(Result<(), ChainFailure>),
     Deleted(u64),
@@ -75,6 +94,8 @@ pub(super) enum Answer {
     ResultStored {
         is_stored: bool,
     },
+    /// The cluster's actor had room for what it was told.
+    Told,
     /// Nothing follows.
     Done,
 }
@@ -94,8 +115,6 @@ pub(super) async fn prepare(
     claimed: Claimed,
 ) -> Result<Claim, ClaimFailure> {
     let Some(restore) = &claimed.restore else {
-    /// The cluster's actor had room for what it was told.
-    Told,
         return Ok(Claim {
             claimed,
             restored: None,
@@ -137,6 +156,9 @@ pub(super) async fn store_metadata(
         nonce: files.store.nonce(),
     };
     let id = checkpoint.id;
+    if let Some(object) = job_gone(&files).await {
+        return Answer::MetadataStored(id, Err(MetadataFailure::JobGone { object }));
+    }
     let metadata = CheckpointMetadata {
         job: files.job,
         checkpoint: Arc::unwrap_or_clone(checkpoint),
@@ -147,7 +169,26 @@ pub(super) async fn store_metadata(
     if stored.is_ok() {
         env.fail_points().hit(fail_points::METADATA_STORED);
     }
-    Answer::MetadataStored(id, stored)
+    Answer::MetadataStored(id, stored.map_err(MetadataFailure::from))
+}
+
+/// A job object that is not there any more. Without it a checkpoint is worth nothing: the next
+/// jobmanager finds no job that it belongs to. A store that does not answer is no proof.
+async fn job_gone(files: &JobFiles) -> Option<String> {
+    let beside_chain = jobs::gone(&files.store).await.ok().flatten();
+    let gone = match beside_chain {
+        Some(object) => object,
+        None => files.jobs.gone(files.job).await.ok().flatten()?,
+    };
+    error!(
+        job_id = %files.job,
+        object = gone,
+        remedy = "stop what deletes from this directory; put the job's objects back from a copy, or \
+                  cancel the job and submit it anew",
+        "the job's object is gone from storage: no checkpoint completes, and a jobmanager that \
+         starts does not find the job"
+    );
+    Some(gone)
 }
 
 pub(super) async fn append_completed(
@@ -199,7 +240,11 @@ pub(super) async fn delete(
 /// Deletes what the epochs before this one left behind. Whoever calls has waited long enough for
 /// their uploads to have ended.
 pub(super) async fn sweep(files: JobFiles, epoch: Epoch, retain: NonZeroU32) -> Answer {
-    if let Some(boundary) = advance_boundary(&files, retain).await {
+    let boundary = advance_boundary(&files, retain).await;
+    // Looked at here too, for jobs that take no checkpoints. What is left may be all there is.
+    if let Some(boundary) = boundary
+        && job_gone(&files).await.is_none()
+    {
         sweep_before(&files, epoch, &boundary.retained).await;
     }
     Answer::Done

@@ -286,8 +286,9 @@ impl Master {
         {
             return;
         }
+        let directory = self.files.store.address();
         self.work
-            .push_back(Work::Job(failure::claim_event(failure)));
+            .push_back(Work::Job(failure::claim_event(failure, &directory)));
     }
 
     /// Whether another jobmanager owns the job; then everything of it stops here.

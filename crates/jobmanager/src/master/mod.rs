@@ -40,18 +40,19 @@ use crate::error::CancelError;
 use crate::registry::{JobHandle, Loss, Outcome, Registry};
 use crate::watch::JobWatch;
 use deployment::Deployment;
+pub(crate) use failure::removal;
 use io::{Answer, Claim};
 pub(crate) use io::{ID_BLOCK, JobFiles};
 use record::Record;
-
 use telling::Telling;
+
 /// Messages of taskmanagers that wait for one job.
 const MESSAGES_MAX: usize = 4_096;
 
-/// Checkpoints shown.
 /// Questions and words of the cluster that wait for one job.
 const COMMANDS_MAX: usize = 1_024;
 
+/// Checkpoints shown.
 const CHECKPOINT_HISTORY: usize = 10;
 
 /// What others ask of a master, or tell it.

@@ -4,5 +4,6 @@ mod failover;
 mod life;
 mod recovery;
 mod refusal;
+mod storage;
 mod strategy;
 mod world;

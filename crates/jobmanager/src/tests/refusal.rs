@@ -34,6 +34,18 @@ fn a_file_sink_without_checkpoints_is_refused_with_the_setting_that_helps() {
 }
 
 #[test]
+fn what_is_wrong_with_a_setting_is_said_once() {
+    let graph = word_count(&[("checkpointing.interval", "5")]);
+    let error = plan(&[], &graph, true).unwrap_err();
+    let said = format!(
+        "{}\n{}",
+        millstream_telemetry::chain(&error),
+        error.remedy()
+    );
+    assert_eq!(said.matches("checkpointing.interval").count(), 1, "{said}");
+}
+
+#[test]
 fn fault_injection_needs_leave() {
     let graph = |settings| {
         let mut graph = word_count(settings);

@@ -17,6 +17,7 @@ use millstream_coordination::protocol::{
 use millstream_coordination::snapshot_types::{
     CheckpointMetrics, OperatorSubtaskState, TaskSnapshot,
 };
+use millstream_env::fs::MemoryFs;
 use millstream_env::{Clock, Env, EnvParts};
 use millstream_graph::{
     AggregateColumn, AggregateFunction, Edge, Emit, GeneratorSource, JobGraph, OperatorId,
@@ -55,7 +56,11 @@ pub(super) struct Behaviour {
 
 pub(super) struct World {
     pub(super) env: Env,
+    /// The files of [`World::on_disk`].
+    pub(super) fs: MemoryFs,
     pub(super) store: Store,
+    /// Where checkpoints go, if not beside the jobs.
+    pub(super) checkpoints: Option<Store>,
     pub(super) codec: Arc<Codec>,
     pub(super) behaviour: Arc<Mutex<Behaviour>>,
     pub(super) slot_timeout: Duration,
@@ -63,7 +68,23 @@ pub(super) struct World {
 
 impl World {
     pub(super) async fn new() -> Self {
-        let test = Env::for_test(7).env;
+        Self::at("memory://").await
+    }
+
+    /// With its storage in a directory.
+    pub(super) async fn on_disk() -> Self {
+        Self::at("/store").await
+    }
+
+    /// The store in a directory of the same disk.
+    pub(super) async fn store_at(&self, dir: &str) -> Store {
+        let config = StorageConfig::at(dir);
+        millstream_snapshot::open(&config, &self.env).await.unwrap()
+    }
+
+    async fn at(location: &str) -> Self {
+        let test = Env::for_test(7);
+        let (fs, test) = (test.fs, test.env);
         let env = Env::from_parts(EnvParts {
             clock: Clock::simulated(WallTime(1_700_000_000_000)),
             rng: test.rng().clone(),
@@ -72,11 +93,13 @@ impl World {
             spawner: test.spawner().clone(),
             exit: test.exit().clone(),
         });
-        let config = StorageConfig::at("memory://");
+        let config = StorageConfig::at(location);
         let store = millstream_snapshot::open(&config, &env).await.unwrap();
         Self {
             env,
+            fs,
             store,
+            checkpoints: None,
             codec: Arc::default(),
             behaviour: Arc::default(),
             slot_timeout: Duration::from_secs(20),
@@ -96,7 +119,7 @@ impl World {
             storage: Storage {
                 jobs: self.store.clone(),
                 is_durable: true,
-                checkpoints: Some(self.store.clone()),
+                checkpoints: self.checkpoints.clone().or(Some(self.store.clone())),
                 opener: Arc::new(NoOpener),
             },
             graphs: self.codec.clone(),

@@ -1,11 +1,12 @@
 //! A taskmanager's side of its control stream.
 
 use futures::{Stream, StreamExt};
-use millstream_coordination::protocol::{FromTaskmanager, ToTaskmanager};
+use millstream_coordination::protocol::{CheckpointStorage, FromTaskmanager, ToTaskmanager};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
+use super::common::storage_from_wire;
 use super::{bounded, to_taskmanager};
 use crate::connect::{CallError, Connection};
 use crate::pb;
@@ -30,6 +31,16 @@ impl ControlReceiver {
             error,
         })
     }
+}
+
+/// Where the jobmanager keeps checkpoints, if it has a place for them.
+pub async fn describe_storage(
+    connection: &Connection,
+) -> Result<Option<CheckpointStorage>, CallError> {
+    let mut client = ControlServiceClient::new(connection.channel());
+    let answer = client.describe_storage(pb::DescribeStorageRequest {}).await;
+    let answer = answer.map_err(|status| CallError::of_status(connection.address(), &status))?;
+    Ok(answer.into_inner().checkpoints.map(storage_from_wire))
 }
 
 /// Opens the control stream. What is put into `outgoing`'s other end goes to the jobmanager; a

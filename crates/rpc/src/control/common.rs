@@ -3,7 +3,7 @@
 use millstream_coordination::checkpoint::{CheckpointKind, DeclineReason};
 use millstream_coordination::failure::{FailureInfo, FailureKind};
 use millstream_coordination::job::ExecutionState;
-use millstream_coordination::protocol::{DataAddress, TaskAddress};
+use millstream_coordination::protocol::{CheckpointStorage, DataAddress, TaskAddress};
 use millstream_types::{
     Attempt, CheckpointId, Disposition, Epoch, JobId, SubtaskId, TaskmanagerId, VertexId,
 };
@@ -226,4 +226,20 @@ pub(crate) fn failure_from_wire(message: pb::FailureInfo) -> Result<FailureInfo,
         causes: message.causes,
         remedy: message.remedy,
     })
+}
+
+pub(super) fn storage_to_wire(storage: CheckpointStorage) -> pb::CheckpointStorage {
+    pb::CheckpointStorage {
+        location: storage.location,
+        cluster_id: storage.cluster_id,
+        directory_id: storage.directory_id,
+    }
+}
+
+pub(super) fn storage_from_wire(message: pb::CheckpointStorage) -> CheckpointStorage {
+    CheckpointStorage {
+        location: message.location,
+        cluster_id: message.cluster_id,
+        directory_id: message.directory_id,
+    }
 }

@@ -13,7 +13,7 @@ mod tests;
 pub(crate) mod to_taskmanager;
 
 pub use bounded::{ControlMessage, MESSAGE_BYTES_MAX};
-pub use client::{ControlReceiver, connect_control};
+pub use client::{ControlReceiver, connect_control, describe_storage};
 pub use framing::{FrameIoError, MessageReader, MessageWriter};
 pub(crate) use server::control_service;
 pub use server::{ControlGateway, ControlSession, ControlSessionError};

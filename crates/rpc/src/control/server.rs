@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::{Stream, StreamExt};
-use millstream_coordination::protocol::{FromTaskmanager, ToTaskmanager};
+use millstream_coordination::protocol::{CheckpointStorage, FromTaskmanager, ToTaskmanager};
 use millstream_env::{Clock, Env};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::bounded;
+use super::common::storage_to_wire;
 use super::from_taskmanager;
 use crate::pb;
 use crate::pb::control_service_server::{ControlService, ControlServiceServer};
@@ -37,6 +38,9 @@ pub trait ControlGateway: Send + Sync + 'static {
     /// A taskmanager connected. Messages put into `outgoing` go to it; that nobody puts any more
     /// ends the connection. The session is dropped when the connection ended.
     fn connect(&self, outgoing: mpsc::Sender<ToTaskmanager>) -> Box<dyn ControlSession>;
+
+    /// Where the cluster keeps checkpoints, if it has a place for them.
+    fn storage(&self) -> Option<CheckpointStorage>;
 }
 
 /// One connection of one taskmanager.
@@ -89,6 +93,14 @@ impl ControlService for Connections {
             .spawner()
             .supervise("control stream", connection.run(request.into_inner()));
         Ok(Response::new(ReceiverStream::new(sent)))
+    }
+
+    async fn describe_storage(
+        &self,
+        _: Request<pb::DescribeStorageRequest>,
+    ) -> Result<Response<pb::DescribeStorageResponse>, Status> {
+        let checkpoints = self.gateway.storage().map(storage_to_wire);
+        Ok(Response::new(pb::DescribeStorageResponse { checkpoints }))
     }
 }
 

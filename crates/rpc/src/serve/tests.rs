@@ -2,7 +2,7 @@ mod hostile;
 
 use std::time::Duration;
 
-use millstream_coordination::protocol::{FromTaskmanager, ToTaskmanager};
+use millstream_coordination::protocol::{CheckpointStorage, FromTaskmanager, ToTaskmanager};
 use millstream_env::Env;
 use millstream_types::SlotIndex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,7 +18,7 @@ use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
 use super::*;
 use crate::testing::{ADDRESS, server};
-use crate::{CallError, ConnectError, Connection, connect, connect_control};
+use crate::{CallError, ConnectError, Connection, connect, connect_control, describe_storage};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -253,6 +253,20 @@ async fn a_control_stream_carries_messages_both_ways_until_the_jobmanager_gives_
         [],
         "the stream ended, it did not break"
     );
+}
+
+#[tokio::test]
+async fn a_taskmanager_is_told_where_checkpoints_are_kept() {
+    let server = server(ServerLimits::default()).await;
+    let connection = connected(&server.test.env).await;
+    assert_eq!(describe_storage(&connection).await.unwrap(), None);
+    let storage = CheckpointStorage {
+        location: "s3://bucket/prod".to_owned(),
+        cluster_id: "prod".to_owned(),
+        directory_id: "5eed".to_owned(),
+    };
+    *server.control.storage.lock() = Some(storage.clone());
+    assert_eq!(describe_storage(&connection).await.unwrap(), Some(storage));
 }
 
 #[tokio::test]

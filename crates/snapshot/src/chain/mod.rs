@@ -209,15 +209,27 @@ impl ChainHandle {
         self.trouble.lock().clone()
     }
 
-    /// Appends a CLAIM, then reads the newest checkpoint below it. A job object without a chain
-    /// is refused: the job never starts empty by mistake. Waits as long as the store is away.
-    pub async fn claim(&self) -> Result<Claimed, ChainFailure> {
+    /// The claim of a submission: begins the chain if there is none and the job was never stored;
+    /// else as [`Self::claim`].
+    pub async fn begin(&self) -> Result<Claimed, ChainFailure> {
         let job = self.job;
         let exists = self.store.head(&names::job_object()).await;
-        let record = match exists.map_err(|source| ChainFailure::JobObject { job, source })? {
+        let exists = exists.map_err(|source| ChainFailure::JobObject { job, source })?;
+        self.claim_as(match exists {
             Some(_) => JobRecord::Stored,
             None => JobRecord::BeingSubmitted,
-        };
+        })
+        .await
+    }
+
+    /// Appends a CLAIM, then reads the newest checkpoint below it. For a job that was stored: that
+    /// its chain is gone is refused, also where its job object went with it, and the job never
+    /// starts empty by mistake. Waits as long as the store is away.
+    pub async fn claim(&self) -> Result<Claimed, ChainFailure> {
+        self.claim_as(JobRecord::Stored).await
+    }
+
+    async fn claim_as(&self, record: JobRecord) -> Result<Claimed, ChainFailure> {
         let (reply, answer) = oneshot::channel();
         let (epoch, point, ids) = self.call(Request::Claim { record, reply }, answer).await?;
         let restore = match point {

@@ -75,7 +75,7 @@ fn rivals(env: &Env) -> (ChaosStore<InMemory>, [(Store, ChainHandle); 2]) {
 #[tokio::test(start_paused = true)]
 async fn a_restart_restores_from_the_newest_completed_checkpoint() {
     let (_, [(store, chain), (_, restarted)]) = rivals(&env(1));
-    let first = chain.claim().await.unwrap();
+    let first = chain.begin().await.unwrap();
     assert_eq!((first.epoch, first.restore), (Epoch(1), None));
     complete(&chain, &store, Epoch(1), 1).await.unwrap();
     let newest = complete(&chain, &store, Epoch(1), 2).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_restart_restores_from_the_newest_completed_checkpoint() {
         (ids.first, CheckpointId(11), CheckpointId(21))
     );
 
-    let second = restarted.claim().await.unwrap();
+    let second = restarted.begin().await.unwrap();
     let restore = second.restore.unwrap();
     assert_eq!(
         (second.epoch, second.ids.first),
@@ -102,8 +102,8 @@ async fn a_restart_restores_from_the_newest_completed_checkpoint() {
 #[tokio::test(start_paused = true)]
 async fn whoever_lost_the_claim_is_fenced() {
     let (_, [(store, chain), (_, rival)]) = rivals(&env(1));
-    chain.claim().await.unwrap();
-    rival.claim().await.unwrap();
+    chain.begin().await.unwrap();
+    rival.begin().await.unwrap();
     let fenced = complete(&chain, &store, Epoch(1), 1).await.unwrap_err();
     assert!(matches!(fenced, ChainFailure::Fenced { .. }), "{fenced}");
     assert!(
@@ -120,19 +120,19 @@ async fn whoever_lost_the_claim_is_fenced() {
         .unwrap_err();
     assert_eq!(after.to_string(), fenced.to_string());
     assert!(matches!(after, ChainFailure::Fenced { .. }), "{after}");
-    assert_eq!(chain.claim().await.unwrap().epoch, Epoch(3));
+    assert_eq!(chain.begin().await.unwrap().epoch, Epoch(3));
 }
 
 // Fence F16; HND-062: a job that ended never comes back.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_ended_cannot_be_claimed_again() {
     let (_, [(_, chain), (_, rival)]) = rivals(&env(1));
-    chain.claim().await.unwrap();
+    chain.begin().await.unwrap();
     chain
         .append_terminal(TerminalState::Canceled)
         .await
         .unwrap();
-    let refused = rival.claim().await.unwrap_err();
+    let refused = rival.begin().await.unwrap_err();
     let terminal = Refusal::Terminal {
         state: TerminalState::Canceled,
     };
@@ -143,13 +143,20 @@ async fn a_job_that_ended_cannot_be_claimed_again() {
 // Proves F153: a job object without a chain is a loss and never a new beginning.
 #[tokio::test(start_paused = true)]
 async fn a_job_whose_chain_is_gone_is_refused() {
-    let (_, [(store, chain), _]) = rivals(&env(1));
+    let (_, [(store, chain), (_, resumed)]) = rivals(&env(1));
+    // Its object went with the chain, and somebody knows from elsewhere that it was stored.
+    let refused = resumed.claim().await.unwrap_err();
+    let no_chain = Refusal::NoChain;
+    assert!(
+        matches!(&refused, ChainFailure::Refused { refusal, .. } if *refusal == no_chain),
+        "{refused}"
+    );
     store
         .job(JOB)
         .create(&names::job_object(), "job".into())
         .await
         .unwrap();
-    let refused = chain.claim().await.unwrap_err();
+    let refused = chain.begin().await.unwrap_err();
     assert!(
         matches!(
             &refused,
@@ -172,7 +179,7 @@ async fn a_job_whose_chain_is_gone_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn an_unreadable_newest_checkpoint_is_waited_for_and_never_passed_over() {
     let (objects, [(store, chain), (_, restarted)]) = rivals(&env(1));
-    chain.claim().await.unwrap();
+    chain.begin().await.unwrap();
     complete(&chain, &store, Epoch(1), 1).await.unwrap();
     let newest = complete(&chain, &store, Epoch(1), 2).await.unwrap();
 
@@ -182,7 +189,7 @@ async fn an_unreadable_newest_checkpoint_is_waited_for_and_never_passed_over() {
         .delete(std::slice::from_ref(&newest.metadata))
         .await
         .unwrap();
-    let gone = restarted.claim().await.unwrap_err();
+    let gone = restarted.begin().await.unwrap_err();
     let ChainFailure::RestorePoint {
         checkpoint, source, ..
     } = &gone
@@ -201,7 +208,7 @@ async fn an_unreadable_newest_checkpoint_is_waited_for_and_never_passed_over() {
         read_error: 0.5,
         ..Faults::NONE
     });
-    let restore = restarted.claim().await.unwrap().restore.unwrap();
+    let restore = restarted.begin().await.unwrap().restore.unwrap();
     assert_eq!(restore.id(), CheckpointId(2));
 }
 
@@ -209,7 +216,7 @@ async fn an_unreadable_newest_checkpoint_is_waited_for_and_never_passed_over() {
 async fn a_call_that_waits_for_the_store_says_so_and_ends_when_the_store_is_back() {
     let env = env(1);
     let (objects, [(_, chain), _]) = rivals(&env);
-    chain.claim().await.unwrap();
+    chain.begin().await.unwrap();
     assert!(chain.trouble().is_none());
     objects.set_faults(Faults {
         error_before: 1.0,
@@ -234,7 +241,7 @@ async fn a_call_that_waits_for_the_store_says_so_and_ends_when_the_store_is_back
 #[tokio::test(start_paused = true)]
 async fn a_pruned_chain_is_claimed_as_before() {
     let (_, [(store, chain), (_, restarted)]) = rivals(&env(1));
-    chain.claim().await.unwrap();
+    chain.begin().await.unwrap();
     for id in 1..=5 {
         complete(&chain, &store, Epoch(1), id).await.unwrap();
     }
@@ -249,7 +256,7 @@ async fn a_pruned_chain_is_claimed_as_before() {
             .unwrap(),
         6
     );
-    let claimed = restarted.claim().await.unwrap();
+    let claimed = restarted.begin().await.unwrap();
     assert_eq!(claimed.restore.unwrap().id(), CheckpointId(5));
 }
 
@@ -257,7 +264,7 @@ async fn a_pruned_chain_is_claimed_as_before() {
 async fn a_new_claim_of_one_handle_gives_up_what_was_under_way() {
     let env = env(1);
     let (objects, [(_, chain), _]) = rivals(&env);
-    chain.claim().await.unwrap();
+    chain.begin().await.unwrap();
     objects.set_faults(Faults {
         error_before: 1.0,
         read_error: 1.0,
@@ -270,7 +277,7 @@ async fn a_new_claim_of_one_handle_gives_up_what_was_under_way() {
     };
     env.clock().sleep(Duration::from_secs(5)).await;
     objects.heal();
-    assert_eq!(chain.claim().await.unwrap().epoch, Epoch(2));
+    assert_eq!(chain.begin().await.unwrap().epoch, Epoch(2));
     assert!(matches!(
         append.await.unwrap(),
         Err(ChainFailure::GivenUp { .. })
@@ -290,7 +297,7 @@ async fn compete(
     n_wanted: usize,
 ) {
     while announced.lock().len() < n_wanted {
-        let Ok(claimed) = chain.claim().await else {
+        let Ok(claimed) = chain.begin().await else {
             env.clock()
                 .sleep(env.rng().jitter(Duration::from_secs(1), 0.9))
                 .await;

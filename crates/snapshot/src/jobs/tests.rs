@@ -1,4 +1,5 @@
 use millstream_testkit::Faults;
+use millstream_types::{CheckpointId, Epoch};
 use object_store::path::Path;
 use object_store::{ObjectStoreExt, PutPayload};
 
@@ -142,6 +143,51 @@ async fn a_job_that_was_only_claimed_is_listed_as_such() {
         matches!(&found[..], [StoredJob::NeverSubmitted(job)] if *job == JOB),
         "{found:?}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_was_stored_and_has_no_object_is_listed_as_lost() {
+    let (_, store) = chaos(&env(1), Faults::NONE);
+    let jobs = JobStore::open(store.clone(), "prod").await.unwrap();
+    jobs.submit(&submitted(JOB)).await.unwrap();
+    assert_eq!(jobs.gone(JOB).await.unwrap(), None);
+    let dir = store.job(JOB);
+    let metadata = store
+        .new_checkpoint_dir(CheckpointId(7), Epoch(1))
+        .metadata();
+    dir.create(&metadata, "state".into()).await.unwrap();
+    dir.delete(&[names::job_object()]).await.unwrap();
+
+    let object = format!("memory://test/cluster/{JOB}/job");
+    assert_eq!(jobs.gone(JOB).await.unwrap(), Some(object));
+    let found = jobs.list_unfinished().await.unwrap();
+    let [StoredJob::Lost { job, directory }] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert_eq!((*job, directory), (JOB, &dir.address()));
+    // What is left of it may be all that its owner has.
+    assert!(dir.head(&metadata).await.unwrap().is_some());
+
+    // As a job leaves it that went on for a while after its directory was deleted.
+    dir.delete(&[metadata]).await.unwrap();
+    dir.create(&names::chain(8), "entry".into()).await.unwrap();
+    let found = jobs.list_unfinished().await.unwrap();
+    assert!(matches!(&found[..], [StoredJob::Lost { .. }]), "{found:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_has_one_mark_for_all_who_see_it_and_another_directory_another() {
+    let env = env(1);
+    let (objects, store) = chaos(&env, Faults::NONE);
+    assert_eq!(mark_of(&store).await.unwrap(), None);
+    let first = JobStore::open(store, "prod").await.unwrap();
+    let seen = over(&env.component("other"), objects);
+    assert_eq!(mark_of(&seen).await.unwrap().as_ref(), Some(first.mark()));
+    let again = JobStore::open(seen, "prod").await.unwrap();
+    assert_eq!(again.mark(), first.mark());
+    let (_, elsewhere) = chaos(&env.component("elsewhere"), Faults::NONE);
+    let elsewhere = JobStore::open(elsewhere, "prod").await.unwrap();
+    assert_ne!(elsewhere.mark(), first.mark());
 }
 
 #[tokio::test(start_paused = true)]

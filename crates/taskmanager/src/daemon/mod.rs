@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use millstream_config::{Isolation, Resolved, SecretError, TaskmanagerConfig};
 use millstream_env::{Env, Signals, StopSignal};
-use millstream_types::TaskmanagerId;
+use millstream_types::{TaskmanagerId, rounded};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
@@ -20,6 +20,7 @@ use crate::budget::{Budget, state_dirs};
 use crate::host::{HostEvent, JobHost, NetDataPlane, OpenDataPlane, Serving, ThreadHost};
 use crate::process::{ProcessHost, ProcessSettings, StarterError};
 use crate::shell::{EVENTS_MAX, Ending, Member, Shell};
+use crate::sight::{OtherStorage, Sight};
 use crate::storage::Stores;
 use crate::supervisor::SupervisorConfig;
 use millstream_launch::StorageAccess;
@@ -50,8 +51,11 @@ pub enum DaemonError {
     /// No job process could ever be started.
     #[error("job processes cannot be started")]
     Starter(#[from] StarterError),
+    /// This machine does not see the storage of the cluster.
+    #[error("this taskmanager cannot work for its jobmanager")]
+    OtherStorage(#[source] Box<OtherStorage>),
     /// No jobmanager within `taskmanager.registration.timeout`.
-    #[error("no jobmanager at {address} took this taskmanager in for {waited:?}: {reason}")]
+    #[error("no jobmanager at {address} took this taskmanager in for {}: {reason}", rounded(.waited))]
     NoJobmanager {
         /// Where it was looked for.
         address: String,
@@ -70,6 +74,7 @@ impl DaemonError {
             Self::Starter(_) => {
                 "raise the limits of processes and open files of this user".to_owned()
             }
+            Self::OtherStorage(error) => error.remedy(),
             Self::NoJobmanager { .. } => "check jobmanager.rpc.address and jobmanager.rpc.port, \
                                           and that the jobmanager runs"
                 .to_owned(),
@@ -103,7 +108,9 @@ pub async fn run(
         memory_per_slot_bytes: is_process.then(|| budget.per_slot_bytes()),
     };
     let host = host(&env, &settings, budget, sender)?;
-    let network = Arc::new(ControlNetwork::new(&env, config));
+    let access = StorageAccess::new(&config.storage.s3, &env)?;
+    let sight = Sight::new(&env, access, member.host.clone(), &config.storage);
+    let network = Arc::new(ControlNetwork::new(&env, config, sight));
     let shell = Shell::new(env.clone(), member, supervisor, network, host, events);
     let leave = StopSignal::new();
     let mut work = std::pin::pin!(shell.run(leave.clone()));
@@ -124,6 +131,7 @@ pub async fn run(
             info!("taskmanager ended");
             Ok(())
         }
+        Ending::OtherStorage(other) => Err(DaemonError::OtherStorage(other)),
         Ending::GaveUp { reason } => Err(DaemonError::NoJobmanager {
             address: settings
                 .config

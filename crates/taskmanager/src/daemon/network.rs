@@ -10,12 +10,13 @@ use millstream_config::TaskmanagerConfig;
 use millstream_coordination::protocol::ToTaskmanager;
 use millstream_env::Env;
 use millstream_env::net::{Conn, Listener, Net, NetError};
-use millstream_rpc::{ControlReceiver, connect, connect_control};
+use millstream_rpc::{Connection, ControlReceiver, connect, connect_control, describe_storage};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tracing::warn;
 
 use crate::connect::{Connect, ConnectError, ControlConnection};
+use crate::sight::{Sight, Unseen};
 
 /// Time for one attempt to reach the jobmanager.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -32,10 +33,11 @@ pub(super) struct ControlNetwork {
     local: Arc<LocalAddress>,
     address: String,
     max_message_bytes: usize,
+    sight: Sight,
 }
 
 impl ControlNetwork {
-    pub(super) fn new(env: &Env, config: &TaskmanagerConfig) -> Self {
+    pub(super) fn new(env: &Env, config: &TaskmanagerConfig, sight: Sight) -> Self {
         let local = Arc::new(LocalAddress {
             net: Arc::clone(env.net()),
             last: Mutex::new(None),
@@ -47,25 +49,47 @@ impl ControlNetwork {
             local,
             address: config.jobmanager_address.with_port(config.jobmanager_port),
             max_message_bytes: config.max_message_bytes,
+            sight,
         }
+    }
+
+    /// Looks for the jobmanager's storage, before anything runs that would write elsewhere.
+    async fn look(&self, connection: &Connection) -> Result<(), ConnectError> {
+        let asked = describe_storage(connection);
+        let storage = match self.env.clock().timeout(CONNECT_TIMEOUT, asked).await {
+            Ok(storage) => storage.map_err(|error| unreachable(&error))?,
+            Err(elapsed) => return Err(unreachable(&elapsed)),
+        };
+        let Some(storage) = storage else {
+            return Ok(());
+        };
+        let seen = self.sight.check(&self.address, &storage).await;
+        seen.map_err(|unseen| match unseen {
+            Unseen::Other(other) => ConnectError::OtherStorage(other),
+            Unseen::Failed { reason } => ConnectError::StorageUnseen { reason },
+        })
+    }
+}
+
+fn unreachable(error: &dyn std::error::Error) -> ConnectError {
+    ConnectError::Unreachable {
+        reason: millstream_telemetry::chain(error),
     }
 }
 
 #[async_trait]
 impl Connect for ControlNetwork {
     async fn connect(&self) -> Result<ControlConnection, ConnectError> {
-        let of_error = |error: &dyn std::error::Error| ConnectError {
-            reason: millstream_telemetry::chain(error),
-        };
         let connection = connect(&self.env, &self.address, CONNECT_TIMEOUT)
             .await
-            .map_err(|error| of_error(&error))?;
+            .map_err(|error| unreachable(&error))?;
+        self.look(&connection).await?;
         let local_ip = *self.local.last.lock();
         let (outgoing, to_send) = mpsc::channel(OUTGOING_MAX);
         let (received, incoming) = mpsc::channel(INCOMING_MAX);
         let stream = connect_control(&connection, to_send, self.max_message_bytes)
             .await
-            .map_err(|error| of_error(&error))?;
+            .map_err(|error| unreachable(&error))?;
         let hearing = hear(self.env.clone(), self.address.clone(), stream, received);
         self.env.spawner().supervise("control stream", hearing);
         Ok(ControlConnection {

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use millstream_coordination::job::ExecutionState;
 use millstream_coordination::protocol::Registered;
+use millstream_graph::Setting;
 use millstream_types::{Epoch, Incarnation};
 use parking_lot::Mutex;
 
@@ -143,4 +144,34 @@ async fn the_next_epoch_begins_after_the_tasks_of_the_last_one_ended() {
         "{last:?}"
     );
     drop(to);
+}
+
+// As on two machines whose directories have the same name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_whose_directory_is_another_one_here_is_not_begun() {
+    let mut cluster = cluster().await;
+    let dir = tempfile::tempdir().unwrap();
+    let mut graph = graph(None, 1);
+    graph.settings.push(Setting {
+        key: "checkpointing.dir".to_owned(),
+        value: dir.path().display().to_string(),
+        origin: "cluster".to_owned(),
+    });
+    cluster.tell(start(1, &graph)).await;
+    let is_named = |message: &FromTaskmanager| match message {
+        FromTaskmanager::JobProcessFailed { failure, .. } => {
+            let object = format!("{}/{JOB}/job is not there", dir.path().display());
+            assert!(failure.message.starts_with(&object), "{failure:?}");
+            assert!(failure.remedy.is_some());
+            true
+        }
+        _ => false,
+    };
+    cluster.until("the failure", is_named).await;
+    std::fs::create_dir_all(dir.path().join(JOB.to_string())).unwrap();
+    std::fs::write(dir.path().join(format!("{JOB}/job")), "job").unwrap();
+    cluster.tell(start(2, &graph)).await;
+    let is_started = |m: &FromTaskmanager| matches!(m, FromTaskmanager::JobProcessStarted { epoch, .. } if *epoch == Epoch(2));
+    cluster.until("start", is_started).await;
+    cluster.taskmanager.stop().await;
 }

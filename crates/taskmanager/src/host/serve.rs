@@ -18,6 +18,7 @@ use tracing::{error, info};
 
 use super::links::Links;
 use super::{OpenDataPlane, OpenStore, QueueUplink};
+use crate::storage::sees_job;
 
 /// Time between two reports of what tasks count and do.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
@@ -118,6 +119,9 @@ async fn make_ready(
     let root = serving.stores.open(config.checkpoints.dir.as_ref()).await?;
     // The jobmanager looks for what tasks store in the job's own directory.
     let store = root.map(|root| root.job(start.job));
+    if let Some(dir) = store.as_ref().filter(|_| config.checkpoints.dir.is_some()) {
+        sees_job(dir).await?;
+    }
     let data = data.open(start, links.begin(start.epoch)).await?;
     let process = JobProcess::new(
         serving.env.component(&format!("job {}", start.job)),

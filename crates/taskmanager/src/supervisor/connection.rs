@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use millstream_coordination::liveness::{self, Liveness, LivenessConfig, LostCause};
 use millstream_coordination::protocol::Registered;
-use millstream_types::{Incarnation, MonoTime};
+use millstream_types::{Incarnation, MonoTime, rounded};
 
 use super::messages::{Action, Notice};
 
@@ -147,16 +147,10 @@ impl Connection {
             return Vec::new();
         }
         let was_registered = self.is_registered();
-        self.link = Link::Down {
-            retry_at: now + self.retry,
-        };
         self.alone_since.get_or_insert(now);
         self.last_reason.clone_from(&reason);
-        actions.push(Action::Note(Notice::Unconnected {
-            reason,
-            retry_in: self.retry,
-        }));
-        self.retry = (self.retry * 2).min(RETRY_MAX);
+        let retry_in = self.rest(now);
+        actions.push(Action::Note(Notice::Unconnected { reason, retry_in }));
         if !was_registered {
             return Vec::new();
         }
@@ -164,6 +158,33 @@ impl Connection {
             peer: (),
             incarnation,
         })
+    }
+
+    /// The jobmanager was found, and not its storage. That is waited for without an end: a
+    /// jobmanager is there.
+    pub(super) fn on_storage_unseen(
+        &mut self,
+        now: MonoTime,
+        reason: String,
+        actions: &mut Vec<Action>,
+    ) {
+        if self.link != Link::Connecting {
+            return;
+        }
+        self.alone_since = Some(now);
+        self.last_reason.clone_from(&reason);
+        let retry_in = self.rest(now);
+        actions.push(Action::Note(Notice::StorageUnseen { reason, retry_in }));
+    }
+
+    /// Tries again later, and each time later than before; says in how long.
+    fn rest(&mut self, now: MonoTime) -> Duration {
+        let retry_in = self.retry;
+        self.link = Link::Down {
+            retry_at: now + retry_in,
+        };
+        self.retry = (retry_in * 2).min(RETRY_MAX);
+        retry_in
     }
 
     /// Ends the connection from this side.
@@ -194,7 +215,10 @@ impl Connection {
                 actions.push(Action::Connect);
             }
             Link::Registering { until } if until <= now => {
-                let reason = format!("the jobmanager did not answer for {ANSWER_TIMEOUT:?}");
+                let reason = format!(
+                    "the jobmanager did not answer for {}",
+                    rounded(ANSWER_TIMEOUT)
+                );
                 outcomes.extend(self.give_up(now, reason, actions));
             }
             Link::Down { .. } | Link::Connecting | Link::Registering { .. } | Link::Registered => {}
@@ -226,7 +250,7 @@ impl Connection {
                     if lasted > half_timeout {
                         // The jobmanager may have replaced our tasks meanwhile: the answer to
                         // another registration says so (fence F20).
-                        let reason = format!("this process stood still for {lasted:?}");
+                        let reason = format!("this process stood still for {}", rounded(lasted));
                         outcomes.extend(self.give_up(now, reason, actions));
                         return outcomes;
                     }

@@ -100,6 +100,15 @@ impl Supervisor {
                 let outcomes = self.connection.on_down(now, reason, actions);
                 self.on_outcomes(now, outcomes, actions);
             }
+            Event::StorageUnseen { reason } => {
+                self.connection.on_storage_unseen(now, reason, actions);
+            }
+            Event::OtherStorage(other) if !self.is_going() && !self.has_given_up => {
+                self.has_given_up = true;
+                actions.push(Action::Refuse(other));
+            }
+            // It goes anyway.
+            Event::OtherStorage(_) => {}
             Event::FromJobmanager(message) => {
                 let outcomes = self.connection.on_heard(now, actions);
                 self.on_outcomes(now, outcomes, actions);

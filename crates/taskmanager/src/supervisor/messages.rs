@@ -7,7 +7,9 @@ use millstream_coordination::failure::FailureInfo;
 use millstream_coordination::liveness::LostCause;
 use millstream_coordination::protocol::{FromTaskmanager, StartJobProcess, ToTaskmanager};
 use millstream_coordination::slots::RegistrationRefusal;
-use millstream_types::{Epoch, JobId};
+use millstream_types::{Epoch, JobId, rounded};
+
+use crate::sight::OtherStorage;
 
 /// One job process in the life of a taskmanager; never given twice, so that what an earlier process
 /// of a job says late is not taken for the word of a later one.
@@ -32,6 +34,14 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// Answers [`Action::Connect`]: it can, and its storage could not be looked at from here.
+    StorageUnseen {
+        /// Why.
+        reason: String,
+    },
+    /// Answers [`Action::Connect`]: it can, and what is here in the place of its storage is
+    /// something else.
+    OtherStorage(Box<OtherStorage>),
     /// The connection ended, from whichever side; not after [`Action::Disconnect`].
     Disconnected {
         /// Why.
@@ -107,6 +117,8 @@ pub enum Action {
         /// Why the last attempt did not succeed.
         reason: String,
     },
+    /// Tasks here would keep their state where nobody finds it: the taskmanager ends.
+    Refuse(Box<OtherStorage>),
 }
 
 /// Something worth a line in the log.
@@ -118,6 +130,13 @@ pub enum Notice {
     Refused(RegistrationRefusal),
     /// There is no connection to the jobmanager; tasks go on, without checkpoints.
     Unconnected {
+        /// Why.
+        reason: String,
+        /// When it is tried again.
+        retry_in: Duration,
+    },
+    /// The jobmanager is there, and its storage was not seen; nothing runs here before it is.
+    StorageUnseen {
         /// Why.
         reason: String,
         /// When it is tried again.
@@ -198,10 +217,8 @@ impl fmt::Display for KillReason {
         match self {
             Self::Abandoned => f.write_str("its tasks did not stop in time and were given up"),
             Self::NotStopped { after } => {
-                write!(
-                    f,
-                    "its tasks were told to stop and did not within {after:?}"
-                )
+                let after = rounded(after);
+                write!(f, "its tasks were told to stop and did not within {after}")
             }
             Self::Replaced => {
                 f.write_str("a newer epoch of the job starts while old tasks still run")

@@ -6,6 +6,7 @@ use millstream_coordination::slots::RegistrationRefusal;
 use millstream_types::{SlotIndex, TaskmanagerId};
 
 use super::*;
+use crate::sight::{Found, OtherStorage};
 use crate::testing::{deploy, state, subtask};
 
 fn refused(refusal: RegistrationRefusal) -> ToTaskmanager {
@@ -83,6 +84,44 @@ fn without_a_jobmanager_it_tries_again_with_growing_pauses_and_ends_at_last() {
         bench.event(Event::Tick);
     }
     panic!("it never gave up");
+}
+
+// A jobmanager is there: what is missing is waited for, far beyond the time to find one.
+#[test]
+fn a_storage_that_cannot_be_looked_at_is_looked_at_again_and_again() {
+    let mut bench = Bench::new();
+    bench.event(Event::Tick);
+    for _ in 0..100 {
+        assert_eq!(bench.take(), [Action::Connect]);
+        bench.event(Event::StorageUnseen {
+            reason: "503".to_owned(),
+        });
+        bench.now = bench.supervisor.deadline();
+        bench.event(Event::Tick);
+    }
+    assert!(bench.now > MonoTime::from_millis(200_000));
+    bench.take();
+    bench.event(Event::Connected);
+    assert_eq!(bench.take(), [Action::Register]);
+}
+
+#[test]
+fn a_taskmanager_that_sees_another_storage_ends_before_it_registers() {
+    let mut bench = Bench::new();
+    bench.event(Event::Tick);
+    bench.take();
+    let other = Box::new(OtherStorage {
+        jobmanager: "10.0.0.1:6123".to_owned(),
+        location: "/ckpt".to_owned(),
+        host: "tm-host".to_owned(),
+        endpoint: None,
+        found: Found::Nothing,
+    });
+    bench.event(Event::OtherStorage(other.clone()));
+    assert_eq!(bench.take(), [Action::Refuse(other)]);
+    assert_eq!(bench.supervisor.deadline(), MonoTime::NEVER);
+    bench.event(Event::Tick);
+    assert_eq!(bench.take(), []);
 }
 
 #[test]

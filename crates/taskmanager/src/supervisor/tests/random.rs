@@ -58,7 +58,7 @@ impl Observer {
             Action::RenewIncarnation => {
                 assert!(self.alive.is_empty(), "seed {seed}: renewed with old tasks");
             }
-            Action::Drained | Action::GiveUp { .. } => self.is_over = true,
+            Action::Drained | Action::GiveUp { .. } | Action::Refuse(_) => self.is_over = true,
             Action::Register
             | Action::Connect
             | Action::Disconnect
