@@ -23,8 +23,8 @@ use crate::args::LocalArgs;
 use crate::error::CliError;
 use crate::{job_file, output, plan};
 
-/// Messages on the way between jobmanager and taskmanager.
-const MESSAGES_MAX: usize = 1_024;
+/// Messages on the way between jobmanager and taskmanager: a few for each of the most tasks.
+const MESSAGES_MAX: usize = 65_536;
 /// Keyed state in RocksDB, for each slot.
 const MANAGED_BYTES_PER_SLOT: usize = 256 << 20;
 /// Encoded bytes on the way per channel.
@@ -42,6 +42,14 @@ pub(crate) async fn run(
         eprintln!("warning: {warning}");
     }
     let plan = Plan::new(&job.graph, plan::chaining(&job.graph));
+    if let Some(what) = plan::too_many_tasks(&plan) {
+        return Err(CliError::Usage {
+            what: format!("the job cannot run in one process: {what}"),
+            remedy: "lower parallelism (parallelism.default, or that of a step), or run the job \
+                     on a cluster with millstream run"
+                .to_owned(),
+        });
+    }
     let dir = WorkDir::new(env, args.dir.as_deref())?;
     let store = open(env, &dir.path).await?;
     let jobmanager = start_jobmanager(env, &store).await?;

@@ -6,6 +6,7 @@ use std::io::Write;
 use millstream_config::{JobConfig, Layer, Resolved};
 use millstream_env::Env;
 use millstream_graph::{JobGraph, OperatorKind, Partitioning, Plan, Vertex};
+use millstream_taskmanager::TASKS_MAX;
 use serde_json::{Value, json};
 
 use crate::args::ValidateArgs;
@@ -21,6 +22,9 @@ pub(crate) fn validate(
     let plan = Plan::new(&job.graph, chaining(&job.graph));
     let mut warnings: Vec<String> = job.warnings.iter().map(ToString::to_string).collect();
     warnings.extend(without_checkpoints(&job.graph));
+    if let Some(what) = too_many_tasks(&plan) {
+        warnings.push(format!("`millstream local` refuses this job: {what}"));
+    }
     let text = match args.json {
         true => format!("{:#}\n", as_json(&job.graph, &plan, &warnings)),
         false => as_text(&job.graph, &plan, &warnings),
@@ -40,6 +44,20 @@ fn own_config(graph: &JobGraph) -> Option<JobConfig> {
     let stored = settings.map(|s| (s.key.as_str(), s.value.as_str(), s.origin.as_str()));
     let layer = Layer::stored(stored).ok()?;
     JobConfig::new(&Resolved::new([layer]), &mut Vec::new()).ok()
+}
+
+/// Why one process cannot run the job, if it cannot.
+pub(crate) fn too_many_tasks(plan: &Plan) -> Option<String> {
+    let needed: usize = plan.vertices.iter().map(|v| v.parallelism as usize).sum();
+    if needed <= TASKS_MAX {
+        return None;
+    }
+    let widest = plan.vertices.iter().max_by_key(|v| v.parallelism)?;
+    Some(format!(
+        "it has {needed} tasks, each with a thread, and one process runs {TASKS_MAX} at most \
+         (parallelism of {:?} is {})",
+        widest.name, widest.parallelism
+    ))
 }
 
 /// File sinks of a job without checkpoints: only a cluster that sets an interval takes it.
@@ -147,6 +165,30 @@ mod tests {
         );
         let job = millstream_jobspec::parse("job", &text, None, &Resolved::new([])).unwrap();
         without_checkpoints(&job.graph)
+    }
+
+    #[test]
+    fn a_job_with_more_tasks_than_one_process_runs_is_refused_with_the_limit() {
+        let check = |parallelism: u32| {
+            let text = format!(
+                "parallelism: {parallelism}\npipeline:\n  - source: {{uid: in, connector: generator, \
+                 rows: 1, columns: {{n: {{sequence: {{}}}}}}}}\n  - key-by: [n]\n  - aggregate: \
+                 {{uid: sums, select: {{s: \"sum(n)\"}}, emit: end}}\n  - sink: {{uid: out, \
+                 connector: blackhole}}\n"
+            );
+            let job = millstream_jobspec::parse("job", &text, None, &Resolved::new([])).unwrap();
+            too_many_tasks(&Plan::new(&job.graph, chaining(&job.graph)))
+        };
+        assert_eq!(check(500), None);
+        let refused = check(2_000).unwrap();
+        for part in [
+            "it has 4000 tasks",
+            "1000 at most",
+            "parallelism of",
+            "is 2000",
+        ] {
+            assert!(refused.contains(part), "{refused}");
+        }
     }
 
     #[test]

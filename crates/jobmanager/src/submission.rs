@@ -15,7 +15,7 @@ use millstream_snapshot::chain::{ChainHandle, Claimed};
 use millstream_snapshot::jobs::{JobStore, JobStoreError, SubmittedJob};
 use millstream_types::{Checksum, JobId, WallTime};
 use tokio::sync::oneshot;
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::admission::{Plan, plan_job};
 use crate::error::SubmitError;
@@ -151,9 +151,6 @@ async fn accept(
     };
     let warnings = plan.warnings.clone();
     info!(job_id = %job, "job {} submitted", plan.graph.name);
-    for warning in &warnings {
-        warn!(job_id = %job, "{warning}");
-    }
     run(
         shared,
         Accepted {

@@ -64,6 +64,41 @@ fn a_mistake_in_a_job_file_is_shown_with_its_place_and_remedy() {
 }
 
 #[test]
+fn what_local_warns_of_it_says_once_and_what_it_cannot_run_it_refuses() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = dir.path().join("job.yaml");
+    let local = |parallelism: u32| {
+        let yaml = format!(
+            "parallelism: {parallelism}\ncheckpointing: {{ interval: 1s }}\npipeline:\n  - source: {{ \
+             uid: s, connector: generator, rows: 1, columns: {{ n: {{ sequence: {{}} }} }} }}\n  - \
+             sink: {{ uid: out, connector: blackhole }}\n"
+        );
+        std::fs::write(&job, yaml).unwrap();
+        let mut command = Command::new(program("millstream"));
+        finish(command.arg("local").arg(&job), Duration::from_secs(60))
+    };
+    let output = local(1);
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let said = stderr
+        .matches("tolerable-failed-checkpoints is unset")
+        .count();
+    assert_eq!(said, 1, "{stderr}");
+
+    let refused = local(1_001);
+    let stderr = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{stderr}");
+    for part in [
+        "1001 tasks",
+        "1000 at most",
+        "lower parallelism",
+        "millstream run",
+    ] {
+        assert!(stderr.contains(part), "{part} is missing in: {stderr}");
+    }
+}
+
+#[test]
 fn every_example_is_valid() {
     let mut found = 0;
     for folder in ["docs/examples", "docs/examples/wordcount"] {

@@ -10,6 +10,7 @@ use millstream_rpc::jobs::{
     SubmitGraph, Submitted,
 };
 use millstream_types::JobId;
+use tracing::warn;
 
 use super::to_rpc;
 use crate::{CancelError, Jobmanager, Submission, SubmitError};
@@ -59,6 +60,10 @@ impl Jobs {
             .submit(submission)
             .await
             .map_err(|error| of_submit(&error))?;
+        // The client is told too; its log is another one.
+        for warning in submitted.warnings.iter().filter(|_| submitted.is_new) {
+            warn!(job_id = %submitted.job, "{warning}");
+        }
         warnings.extend(submitted.warnings);
         Ok(Submitted {
             job: submitted.job,
