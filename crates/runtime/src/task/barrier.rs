@@ -65,7 +65,7 @@ impl Task {
             AlignAction::Unblock(channels) => self.gate.unblock(&channels),
             AlignAction::Snapshot { barrier, metrics } => self.snapshot(now, barrier, metrics)?,
             AlignAction::Decline { id, reason } => {
-                let message = format!("{} gave up the checkpoint: {reason:?}", self.name);
+                let message = format!("{} gave up the checkpoint", self.name);
                 self.decline(id, reason, message);
             }
             AlignAction::ForwardCancel { id } => self.outputs.cancel(id),
