@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::registry::{Kind, Registration, Registry, Request};
@@ -59,6 +59,9 @@ pub struct Spawner {
     registry: Arc<Registry>,
     runtime: Handle,
     blocking: Blocking,
+    /// Begins work within the `LocalSet` of the one thread, from wherever it is asked for. Bounded by
+    /// what the registry lets run.
+    local: Option<mpsc::UnboundedSender<Run>>,
     name: Arc<str>,
     /// The groups this one is in, its own number last.
     groups: Arc<[u64]>,
@@ -99,10 +102,34 @@ impl Spawner {
             registry,
             runtime,
             blocking,
+            local: None,
             name: name.into(),
             groups,
             stop,
         }
+    }
+
+    /// Runs everything on this one thread, blocking work and task hosts too: a simulated host.
+    ///
+    /// # Panics
+    /// Outside a `LocalSet`, within which the hosted futures run.
+    pub fn inline(name: &str, limits: SpawnLimits) -> Self {
+        let (local, mut works) = mpsc::unbounded_channel::<Run>();
+        // Ends with the last spawner, or with the thread.
+        drop(tokio::task::spawn_local(async move {
+            while let Some(begin) = works.recv().await {
+                begin();
+            }
+        }));
+        Self {
+            local: Some(local),
+            ..Self::on(Handle::current(), name, limits, Blocking::Inline)
+        }
+    }
+
+    /// Whether blocking work and task hosts run on the caller's thread.
+    pub fn is_inline(&self) -> bool {
+        self.blocking == Blocking::Inline
     }
 
     /// A group within this one: it can be shut down alone, and is shut down with it.
@@ -217,7 +244,10 @@ impl Spawner {
         F::Output: Send + 'static,
     {
         match self.blocking {
-            Blocking::Inline => self.spawn_local(name, async move { make().await }),
+            Blocking::Inline => match &self.local {
+                Some(local) => self.host_inline(local, name.into(), make),
+                None => self.spawn_local(name, async move { make().await }),
+            },
             Blocking::Threads => self.thread(name, move || {
                 let runtime = tokio::runtime::Builder::new_current_thread()
                     .enable_all()
@@ -226,6 +256,33 @@ impl Spawner {
                 tokio::task::LocalSet::new().block_on(&runtime, async move { make().await })
             }),
         }
+    }
+
+    /// As [`Spawner::host`], on the one thread of a simulated host.
+    fn host_inline<F, M>(
+        &self,
+        local: &mpsc::UnboundedSender<Run>,
+        name: Cow<'static, str>,
+        make: M,
+    ) -> Task<F::Output>
+    where
+        M: FnOnce() -> F + Send + 'static,
+        F: Future + 'static,
+        F::Output: Send + 'static,
+    {
+        let registration = match self.register(name.clone(), Kind::Thread, false) {
+            Ok(registration) => registration,
+            Err(error) => return Task::failed(name, error),
+        };
+        let (owner, result) = oneshot::channel();
+        let (registry, id) = (Arc::clone(&self.registry), registration.id);
+        let begin = move || {
+            let work = registration.observe(async move { make().await }, owner);
+            registry.set_abort(id, tokio::task::spawn_local(work).abort_handle());
+        };
+        // Where the host is gone with its thread, the owner learns that the task was stopped.
+        let _ = local.send(Box::new(begin));
+        Task::new(name, result, None)
     }
 
     /// The names of what runs in this group and the groups within it, oldest first.

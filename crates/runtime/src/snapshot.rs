@@ -215,14 +215,23 @@ async fn upload_keyed(
     work: Box<dyn SnapshotWork>,
     stop: &StopSignal,
 ) -> Result<millstream_types::StateHandle, String> {
-    let (mut sink, upload) = uploader.begin(placement, Pace::Thread, stop.clone());
-    let writing = target.env.spawner().thread("snapshot-writer", move || {
+    let spawner = target.env.spawner();
+    let pace = match spawner.is_inline() {
+        true => Pace::Inline,
+        false => Pace::Thread,
+    };
+    let (mut sink, upload) = uploader.begin(placement, pace, stop.clone());
+    let write = move || {
         let summary = work
             .run(&mut sink)
             .map_err(|error| millstream_telemetry::chain(&error))?;
         sink.finish(&summary)
             .map_err(|error| millstream_telemetry::chain(&error))
-    });
+    };
+    let writing = match pace {
+        Pace::Inline => spawner.blocking("snapshot-writer", write),
+        Pace::Thread => spawner.thread("snapshot-writer", write),
+    };
     let handle = upload
         .run()
         .await

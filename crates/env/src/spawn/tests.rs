@@ -183,3 +183,27 @@ async fn under_simulation_hosts_and_blocking_work_stay_on_the_one_thread() {
         .await;
     assert_eq!((hosted, blocking), (Ok(here), Ok(here)));
 }
+
+#[tokio::test]
+async fn a_host_without_threads_begins_within_its_local_set_whoever_asks() {
+    let here = std::thread::current().id();
+    let local = tokio::task::LocalSet::new();
+    let hosted = local
+        .run_until(async {
+            let spawner = Spawner::inline("sim", limits(10));
+            assert!(spawner.is_inline());
+            // Asked for by a task of the runtime, which is in no `LocalSet`.
+            let asking = spawner.clone();
+            let asked = spawner.spawn("asks", async move {
+                let not_send = || async {
+                    let kept = std::rc::Rc::new(std::thread::current().id());
+                    tokio::task::yield_now().await;
+                    *kept
+                };
+                asking.host("subtask", not_send).await
+            });
+            asked.await
+        })
+        .await;
+    assert_eq!(hosted, Ok(Ok(here)));
+}

@@ -9,7 +9,7 @@ use millstream_coordination::protocol::FromTaskmanager;
 use millstream_env::{Env, StopSignal};
 use millstream_telemetry::catalog;
 use parking_lot::Mutex;
-use tracing::{info_span, warn};
+use tracing::{Instrument, info_span, warn};
 
 use super::{RemoteChannels, metrics};
 use crate::activity::Activity;
@@ -47,8 +47,8 @@ pub(super) fn supervise(supervised: Supervised, setup: TaskSetup) {
         .spawner()
         .host(format!("Task {name}"), move || async move {
             let span = info_span!("task", thread_name = %format!("Task {host_name}"));
-            let _entered = span.enter();
-            run(setup, running).await
+            // Not entered for good: other tasks may run on this thread too.
+            run(setup, running).instrument(span).await
         });
     let spawner = env.spawner().clone();
     spawner.supervise(format!("supervise {name}"), async move {
