@@ -20,6 +20,8 @@ mod signals;
 mod spawn;
 mod task;
 
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +47,11 @@ pub struct Env {
     spawner: Spawner,
     exit: Exit,
     fail_points: FailPoints,
+    doubles: Doubles,
 }
+
+/// Doubles by their type.
+type Doubles = Arc<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>;
 
 /// The handles an [`Env`] is put together from, where [`Env::real`] does not fit: the simulator
 /// gives its own network and a clock that stands still until it is told to go on.
@@ -109,6 +115,7 @@ impl Env {
             spawner,
             exit,
             fail_points: FailPoints::default(),
+            doubles: Doubles::default(),
         }
     }
 
@@ -168,6 +175,23 @@ impl Env {
             fail_points,
             ..self.clone()
         }
+    }
+
+    /// This environment with a double of an outside thing that it has no handle for, such as an
+    /// object store; whoever reaches that thing asks for the double first. None in production.
+    pub fn with_double<T: Any + Send + Sync>(&self, double: T) -> Self {
+        let mut doubles = BTreeMap::clone(&self.doubles);
+        doubles.insert(TypeId::of::<T>(), Arc::new(double));
+        Self {
+            doubles: Arc::new(doubles),
+            ..self.clone()
+        }
+    }
+
+    /// The double of this type, where there is one.
+    pub fn double<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        let double = self.doubles.get(&TypeId::of::<T>())?;
+        Arc::clone(double).downcast().ok()
     }
 
     /// The clock.

@@ -26,7 +26,8 @@ pub use envelope::EnvelopeFault;
 pub use error::{Mismatch, Operation, StoreError};
 pub use local::DurableDirectory;
 pub use open::{
-    OpenError, S3Credentials, S3Options, Secret, StorageConfig, look_at, open, open_with_connector,
+    OpenError, S3Credentials, S3Options, Secret, StandIn, StandInFor, StorageConfig, look_at, open,
+    open_with_connector,
 };
 pub use store::{
     Created, Listing, PageMark, Store, StoreCounters, StorePolicy, Upload, VerifiedReader,
