@@ -134,10 +134,33 @@ impl<T> Shared<T> {
     }
 
     pub(crate) async fn delay(&self) {
+        let latency = self.state.lock().faults.latency.clone();
+        if !latency.is_empty() {
+            self.clock.sleep(self.between(latency)).await;
+        }
+        self.stall(Fault::Stall, |faults| faults.stall).await;
         if self.roll(Fault::Delay, |faults| faults.delay) {
             let range = self.state.lock().faults.delay_range.clone();
             self.clock.sleep(self.between(range)).await;
         }
+    }
+
+    /// Lies about, if it comes to that. Nothing is drawn where it never does, so that a seed of a
+    /// run without stalls stays what it was.
+    pub(crate) async fn stall(&self, fault: Fault, probability: fn(&Faults) -> f64) {
+        let (probability, range) = {
+            let faults = &self.state.lock().faults;
+            (probability(faults), faults.stall_range.clone())
+        };
+        if probability > 0.0 && self.roll(fault, |_| probability) {
+            self.clock.sleep(self.between(range)).await;
+        }
+    }
+
+    /// The answer to a write that was made.
+    async fn answer(&self) {
+        let probability = |faults: &Faults| faults.answer_stall;
+        self.stall(Fault::AnswerStall, probability).await;
     }
 
     pub(crate) fn part_fails(&self) -> bool {
@@ -233,6 +256,7 @@ impl<T: ObjectStore> Shared<T> {
         }
         let one = stream::iter([Ok(location.clone())]).boxed();
         let mut deleted: Vec<Path> = self.inner.delete_stream(one).try_collect().await?;
+        self.answer().await;
         Ok(deleted.pop().unwrap_or(location))
     }
 
@@ -304,6 +328,7 @@ impl<T: ObjectStore> ObjectStore for ChaosStore<T> {
                     .put_opts(location, payload, options)
                     .await?;
                 self.shared.note_written(location);
+                self.shared.answer().await;
                 Ok(result)
             }
         }

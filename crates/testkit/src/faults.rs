@@ -30,11 +30,17 @@ pub enum Fault {
     DeleteError,
     /// A part of a multipart upload failed.
     PartError,
+    /// A request lay about for so long that nobody waits for its answer any more.
+    Stall,
+    /// A request was served and its answer lay about.
+    AnswerStall,
 }
 
 /// How often each kind happens, as probabilities per request.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Faults {
+    /// What every request takes.
+    pub latency: Range<Duration>,
     /// Probability of [`Fault::Delay`].
     pub delay: f64,
     /// How long a delayed request waits.
@@ -65,11 +71,18 @@ pub struct Faults {
     pub delete_error: f64,
     /// Probability of [`Fault::PartError`].
     pub part_error: f64,
+    /// Probability of [`Fault::Stall`].
+    pub stall: f64,
+    /// Probability of [`Fault::AnswerStall`].
+    pub answer_stall: f64,
+    /// How long a request or its answer lies about.
+    pub stall_range: Range<Duration>,
 }
 
 impl Faults {
     /// A store that always does what it is asked.
     pub const NONE: Self = Self {
+        latency: Duration::ZERO..Duration::ZERO,
         delay: 0.0,
         delay_range: Duration::from_millis(1)..Duration::from_millis(50),
         error_before: 0.0,
@@ -85,6 +98,9 @@ impl Faults {
         burst_range: Duration::from_millis(100)..Duration::from_secs(2),
         delete_error: 0.0,
         part_error: 0.0,
+        stall: 0.0,
+        answer_stall: 0.0,
+        stall_range: Duration::from_secs(5)..Duration::from_secs(30),
     };
 
     /// A random subset of the faults that change no bytes, each at a random rate: tests in which

@@ -150,3 +150,38 @@ async fn the_same_seed_gives_the_same_faults() {
     assert_eq!(run(1).await, run(1).await);
     assert_ne!(run(1).await, run(2).await);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_request_may_lie_about_before_it_is_served_or_its_answer_afterwards() {
+    let stalled = Faults {
+        stall_range: Duration::from_secs(5)..Duration::from_secs(6),
+        ..Faults::NONE
+    };
+    let (store, clock) = store(Faults {
+        stall: 1.0,
+        ..stalled.clone()
+    });
+    let limit = Duration::from_secs(1);
+    let waited = clock.timeout(limit, create(&store, "a", b"1")).await;
+    assert!(waited.is_err());
+    store.set_faults(Faults {
+        answer_stall: 1.0,
+        ..stalled
+    });
+    let waited = clock.timeout(limit, create(&store, "b", b"1")).await;
+    assert!(waited.is_err());
+    assert_eq!(listed(store.inner()).await, ["b"]);
+    let hits = store.hits();
+    assert_eq!((hits[&Fault::Stall], hits[&Fault::AnswerStall]), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_request_takes_its_time_on_the_store_s_clock() {
+    let (store, clock) = store(Faults {
+        latency: Duration::from_millis(20)..Duration::from_millis(30),
+        ..Faults::NONE
+    });
+    create(&store, "a", b"1").await.unwrap();
+    let passed = clock.monotonic().as_millis();
+    assert!((20..32).contains(&passed), "{passed}");
+}
