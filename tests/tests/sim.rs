@@ -1,0 +1,215 @@
+//! A whole cluster in one thread, the same again from the same seed: real daemons, real gRPC, on a
+//! simulated network, simulated disks and a simulated object store, all of which fail as a seed says.
+//!
+//! `SIM_SEED=1234` runs one seed and prints what happened; `SIM_SEEDS=1000..1300` many, each in a
+//! process of its own; `SIM_LEDGER=1` notes in `tests/ledger/simulation.tsv` what ran.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "tests; processes that run seeds take real time"
+)]
+
+#[path = "sim/batch.rs"]
+mod batch;
+#[path = "sim/chain.rs"]
+mod chain;
+#[path = "sim/clock.rs"]
+mod clock;
+#[path = "sim/disk.rs"]
+mod disk;
+#[path = "sim/entropy.rs"]
+mod entropy;
+#[path = "sim/faults.rs"]
+mod faults;
+#[path = "sim/host.rs"]
+mod host;
+#[path = "sim/journal.rs"]
+mod journal;
+#[path = "sim/ledger.rs"]
+mod ledger;
+#[path = "sim/net.rs"]
+mod net;
+#[path = "sim/options.rs"]
+mod options;
+#[path = "sim/output.rs"]
+mod output;
+#[path = "sim/panics.rs"]
+mod panics;
+#[path = "sim/recorder.rs"]
+mod recorder;
+#[path = "sim/run.rs"]
+mod run;
+#[path = "sim/scenario.rs"]
+mod scenario;
+#[path = "sim/store.rs"]
+mod store;
+#[path = "sim/user.rs"]
+mod user;
+#[path = "sim/world.rs"]
+mod world;
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use batch::Job;
+use faults::Timeline;
+use options::Options;
+use run::Report;
+use scenario::Scenario;
+use serde_json::{Value, json};
+
+/// Lines of a broken run that are shown.
+const TAIL: usize = 200;
+/// New seeds of a run of CI.
+const NEW_SEEDS: u64 = 100;
+
+/// Runs a seed in a thread of its own, whose randomness follows from it too.
+fn simulate(options: Options, timeline: Timeline) -> Report {
+    entropy::seed(options.seed);
+    let thread = std::thread::Builder::new()
+        .name("simulation".to_owned())
+        .stack_size(32 << 20);
+    let running = thread.spawn(move || run::run(options, timeline)).unwrap();
+    match running.join() {
+        Ok(report) => report,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// What one process runs.
+fn chosen() -> (Options, Timeline) {
+    if let Some(file) = variable("SIM_SCENARIO") {
+        let scenario = Scenario::read(Path::new(&file));
+        return (scenario.options, scenario.timeline);
+    }
+    let seed = variable("SIM_SEED").map_or(1, |seed| seed.parse().unwrap());
+    let mut options = Options::of(seed);
+    if variable("SIM_FAULTS").as_deref() == Some("none") {
+        options = options.without_faults();
+    }
+    let timeline = Timeline::of(&options);
+    (options, timeline)
+}
+
+// Every other test of this file runs its seeds through this one.
+#[test]
+fn one_seed() {
+    let (options, timeline) = chosen();
+    let seed = options.seed;
+    println!("{options}\n{timeline:#?}");
+    let report = simulate(options, timeline);
+    let is_chosen = variable("SIM_SEED").or(variable("SIM_SCENARIO")).is_some();
+    let is_talk = is_chosen && variable("SIM_RESULT").is_none();
+    if is_talk || !report.violations.is_empty() {
+        let lines = if is_talk { usize::MAX } else { TAIL };
+        println!("{}", report.journal.tail(lines).join("\n"));
+        println!("{:#?}", report.paths);
+    }
+    let hash = format!("{:016x}", report.hash);
+    println!(
+        "seed {seed}: {} rows in {:?}, log {hash}",
+        report.n_rows, report.elapsed
+    );
+    if let Some(path) = variable("SIM_RESULT") {
+        let result = json!({
+            "seed": seed,
+            "hash": hash,
+            "seconds": report.elapsed.as_secs(),
+            "rows": report.n_rows,
+            "violations": report.violations,
+            "paths": report.paths,
+        });
+        std::fs::write(path, result.to_string()).unwrap();
+    }
+    assert!(report.violations.is_empty(), "{:#?}", report.violations);
+}
+
+#[test]
+fn without_faults_a_seed_gives_the_same_log_in_two_processes() {
+    let jobs: Vec<Job> = [1, 1, 2, 2]
+        .into_iter()
+        .map(|seed| Job::seed(seed).with("SIM_FAULTS", "none"))
+        .collect();
+    let results = batch::run(&jobs);
+    batch::assert_all_hold(&results);
+    assert_eq!(results[0]["hash"], results[1]["hash"]);
+    assert_eq!(results[2]["hash"], results[3]["hash"]);
+    assert_ne!(results[0]["hash"], results[2]["hash"]);
+}
+
+#[test]
+fn what_was_written_down_holds() {
+    let files = scenario::files();
+    let jobs: Vec<Job> = files.iter().map(|file| Job::scenario(file)).collect();
+    let results = batch::run(&jobs);
+    batch::assert_all_hold(&results);
+    for (file, result) in files.iter().zip(&results) {
+        for path in Scenario::read(file).expect {
+            let is_taken = result["paths"][&path].as_u64() > Some(0);
+            assert!(is_taken, "{file:?}: {path:?} never happened: {result:#}");
+        }
+    }
+}
+
+// Two in a hundred run twice, in two processes.
+#[test]
+fn stored_seeds_hold_and_give_the_same_log_again() {
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("sim/seeds.txt");
+    let text = std::fs::read_to_string(file).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let seeds = lines.filter_map(|line| line.split_whitespace().next());
+    let jobs: Vec<Job> = seeds.map(|seed| Job::seed(seed.parse().unwrap())).collect();
+    assert!(!jobs.is_empty());
+    let twice: Vec<Job> = jobs.iter().chain(&jobs[..2]).cloned().collect();
+    let results = batch::run(&twice);
+    batch::assert_all_hold(&results);
+    for (first, again) in results.iter().zip(&results[jobs.len()..]) {
+        assert_eq!(first["hash"], again["hash"], "{}", first["run"]);
+    }
+}
+
+#[test]
+fn new_seeds_hold_and_take_the_rare_paths() {
+    let seeds = new_seeds();
+    println!("seeds {seeds:?}");
+    let jobs: Vec<Job> = seeds.clone().map(Job::seed).collect();
+    let results = batch::run(&jobs);
+    if variable("SIM_LEDGER").is_some() {
+        ledger::append(&format!("{seeds:?}"), &results);
+    }
+    let paths = ledger::paths(&results);
+    println!("{paths:#?}");
+    batch::assert_all_hold(&results);
+    assert_rare_paths(&results, jobs.len() as u64);
+}
+
+/// As told, or some that nobody ran before.
+fn new_seeds() -> Range<u64> {
+    if let Some(range) = variable("SIM_SEEDS") {
+        let (first, end) = range.split_once("..").unwrap();
+        return first.parse().unwrap()..end.parse().unwrap();
+    }
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let first = since.unwrap().as_secs();
+    first..first + NEW_SEEDS
+}
+
+/// Enough seeds take every path.
+fn assert_rare_paths(results: &[Value], n_seeds: u64) {
+    if n_seeds < NEW_SEEDS {
+        return;
+    }
+    let paths = ledger::paths(results);
+    let never: Vec<&str> = journal::PATHS
+        .iter()
+        .map(|(path, _)| *path)
+        .filter(|path| !paths.contains_key(*path))
+        .collect();
+    assert!(never.is_empty(), "never happened: {never:?}");
+}

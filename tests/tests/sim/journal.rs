@@ -1,0 +1,118 @@
+//! What happened, line by line, and a hash of it: two runs of a seed are the same if it is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_telemetry::{LogConfig, LogFormat, subscriber};
+use parking_lot::Mutex;
+use tracing::Subscriber;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::clock;
+
+/// What daemons log, and the name of the machine that does: a span of the simulator's.
+const FILTER: &str = "warn,millstream=info,turmoil::sim=info";
+
+/// Paths that are counted, and that not every batch of seeds takes.
+const SELDOM: &[(&str, &str)] = &[
+    ("checkpoint declined", "Decline checkpoint "),
+    ("killed: alignment", "Killed(\"alignment\")"),
+    ("killed: snapshot", "Killed(\"snapshot\")"),
+    ("killed: upload", "Killed(\"upload\")"),
+    ("killed: metadata-stored", "Killed(\"metadata-stored\")"),
+    (
+        "killed: chain-entry-stored",
+        "Killed(\"chain-entry-stored\")",
+    ),
+    ("killed: commit", "Killed(\"commit\")"),
+    ("killed: restore", "Killed(\"restore\")"),
+    ("killed: deploy", "Killed(\"deploy\")"),
+];
+
+/// Rare paths, and the words by which they are known: a batch of seeds that never took one of them
+/// proved nothing about it.
+pub const PATHS: &[(&str, &str)] = &[
+    ("checkpoint completed", "Completed checkpoint "),
+    ("checkpoint expired", "expired before completing"),
+    ("late message", "Received late message"),
+    ("restored", "from Checkpoint "),
+    ("nothing to restore", "No checkpoint found during restore"),
+    ("tasks restart", "tasks will be restarted"),
+    ("task failed", "with failure cause"),
+    ("jobmanager lost", "jobmanager lost"),
+    ("message of another epoch", "of another epoch is ignored"),
+    ("claim lost", "is lost"),
+    ("job resumed", "resuming job"),
+    ("waits for slots", "job waits for slots"),
+    ("taskmanager leaves", "taskmanager is leaving"),
+    (
+        "deleted what earlier epochs left",
+        "deleted what earlier epochs left",
+    ),
+    ("killed at a fail point", "process ended: Killed"),
+];
+
+/// The log of one run. Cloning shares it.
+#[derive(Clone, Default)]
+pub struct Journal(Arc<Mutex<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    lines: Vec<String>,
+    hash: Xxh3,
+    paths: BTreeMap<String, u64>,
+}
+
+impl Journal {
+    /// A line of the simulation itself.
+    pub fn note(&self, now: Duration, text: &str) {
+        self.add(&format!("{:>10.3} SIM {text}", now.as_secs_f64()));
+    }
+
+    fn add(&self, line: &str) {
+        let mut inner = self.0.lock();
+        inner.hash.update(line.as_bytes());
+        for (path, words) in PATHS.iter().chain(SELDOM) {
+            if line.contains(words) {
+                *inner.paths.entry((*path).to_owned()).or_default() += 1;
+            }
+        }
+        inner.lines.push(line.to_owned());
+    }
+
+    /// Something that was counted elsewhere.
+    pub fn count(&self, what: &str, times: u64) {
+        *self.0.lock().paths.entry(what.to_owned()).or_default() += times;
+    }
+
+    /// How often each path was taken.
+    pub fn paths(&self) -> BTreeMap<String, u64> {
+        self.0.lock().paths.clone()
+    }
+
+    /// Of all lines so far.
+    pub fn hash(&self) -> u64 {
+        self.0.lock().hash.digest()
+    }
+
+    /// The last lines, at most so many.
+    pub fn tail(&self, lines: usize) -> Vec<String> {
+        let inner = self.0.lock();
+        inner.lines[inner.lines.len().saturating_sub(lines)..].to_vec()
+    }
+
+    /// Writes into the journal what the daemons log.
+    pub fn subscriber(&self) -> impl Subscriber + Send + Sync + use<> {
+        let config = LogConfig {
+            format: LogFormat::Text,
+            filter: FILTER.to_owned(),
+            static_fields: BTreeMap::new(),
+            now: Arc::new(|| clock::wall(clock::elapsed())),
+        };
+        let journal = self.clone();
+        let (subscriber, _handle) = subscriber(config, move |line| journal.add(line.trim_end()))
+            .unwrap_or_else(|error| panic!("{error}"));
+        subscriber
+    }
+}
