@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, UInt8Array, UInt32Array};
+use arrow::array::{
+    Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt8Array, UInt32Array,
+};
 use arrow::compute;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use millstream_types::EventTime;
 
@@ -139,6 +141,18 @@ impl Batch {
     /// The same rows with other columns: what a projection makes of a batch.
     pub fn with_records(self, records: RecordBatch) -> Result<Self, BatchError> {
         Self::try_new(records, self.event_times, self.kinds)
+    }
+
+    /// The same rows with their times and kinds, and no column.
+    pub fn without_columns(&self) -> Self {
+        let options = RecordBatchOptions::new().with_row_count(Some(self.num_rows()));
+        let none =
+            RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options);
+        Self {
+            records: none.expect("a batch may have rows and no column"),
+            event_times: self.event_times.clone(),
+            kinds: self.kinds.clone(),
+        }
     }
 
     /// The columns.
@@ -297,7 +311,10 @@ fn check_entries(what: &'static str, column: &dyn Array, rows: usize) -> Result<
             rows,
         });
     }
-    match (0..rows).find(|row| column.null_count() > 0 && column.is_null(*row)) {
+    if column.null_count() == 0 {
+        return Ok(());
+    }
+    match (0..rows).find(|row| column.is_null(*row)) {
         Some(row) => Err(BatchError::Null { what, row }),
         None => Ok(()),
     }
@@ -316,7 +333,7 @@ fn rebuild(
     columns: Vec<ArrayRef>,
     rows: usize,
 ) -> Result<RecordBatch, BatchError> {
-    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows));
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(schema, columns, &options).map_err(BatchError::Arrow)
 }
 

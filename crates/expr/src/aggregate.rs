@@ -12,7 +12,7 @@
 //! | `avg` of an integer | BIGINT | DOUBLE |
 //! | `avg` of FLOAT, DOUBLE | DOUBLE | DOUBLE |
 //! | `avg` of DECIMAL(p, s) | DECIMAL(p, s) | DECIMAL(38, max(s, 6)) |
-//! | `min`, `max` of numbers, text, binary, booleans, dates and times | as it is | as the input |
+//! | `min`, `max`, `last_value` of numbers, text, binary, booleans, dates and times | as it is | as the input |
 //!
 //! BIGINT UNSIGNED is summed and averaged as DECIMAL(20, 0). Of no rows, or of NULLs only, all but
 //! `count` are NULL.
@@ -47,11 +47,20 @@ pub enum AggregateFunction {
     Max,
     /// The mean of what is not NULL.
     Avg,
+    /// The last value that is not NULL, in the order of arrival.
+    LastValue,
 }
 
 impl AggregateFunction {
     /// Those that are called by different names.
-    const NAMED: [Self; 5] = [Self::Count, Self::Sum, Self::Min, Self::Max, Self::Avg];
+    const NAMED: [Self; 6] = [
+        Self::Count,
+        Self::Sum,
+        Self::Min,
+        Self::Max,
+        Self::Avg,
+        Self::LastValue,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
@@ -60,6 +69,7 @@ impl AggregateFunction {
             Self::Min => "min",
             Self::Max => "max",
             Self::Avg => "avg",
+            Self::LastValue => "last_value",
         }
     }
 
@@ -88,7 +98,8 @@ pub struct AggregateCall {
     pub nullable: bool,
 }
 
-const THERE_ARE: &str = "The aggregates are count(*), count(x), sum(x), min(x), max(x) and avg(x).";
+const THERE_ARE: &str =
+    "The aggregates are count(*), count(x), sum(x), min(x), max(x), avg(x) and last_value(x).";
 
 /// Reads a parsed text as an aggregate call.
 pub(crate) fn call(ast: &Ast, text: &str, schema: &SchemaRef) -> Result<AggregateCall, ExprError> {
@@ -176,8 +187,10 @@ fn over(
             });
         }
         AggregateFunction::Sum | AggregateFunction::Avg => summed(function, input.data_type()),
-        AggregateFunction::Min | AggregateFunction::Max => comparable(input.data_type())
-            .then(|| (input.data_type().clone(), input.data_type().clone())),
+        AggregateFunction::Min | AggregateFunction::Max | AggregateFunction::LastValue => {
+            comparable(input.data_type())
+                .then(|| (input.data_type().clone(), input.data_type().clone()))
+        }
     };
     let Some((as_input, output)) = types else {
         let message = format!("{function} does not take {}", sql_name(input.data_type()));

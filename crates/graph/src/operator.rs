@@ -133,6 +133,8 @@ pub enum AggregateFunction {
     Max,
     /// Mean of the values that are not NULL.
     Avg,
+    /// The last value that is not NULL, in the order of arrival.
+    LastValue,
 }
 
 impl AggregateFunction {
@@ -144,6 +146,7 @@ impl AggregateFunction {
             Self::Min => "min",
             Self::Max => "max",
             Self::Avg => "avg",
+            Self::LastValue => "last_value",
         }
     }
 }

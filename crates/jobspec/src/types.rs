@@ -21,8 +21,8 @@ enum Arrow {
     Decimal,
 }
 
-/// All column types.
-pub(crate) static TYPES: [ColumnType; 12] = [
+/// All column types: those that the readers of files decode. Bytes come as text, for `decode`.
+pub(crate) static TYPES: [ColumnType; 11] = [
     plain(
         "BIGINT",
         &["INT8", "LONG", "INT64"],
@@ -74,12 +74,6 @@ pub(crate) static TYPES: [ColumnType; 12] = [
         means: "exact number of p digits, at most 38, of which s are behind the point",
         arrow: Arrow::Decimal,
     },
-    plain(
-        "BINARY",
-        &["VARBINARY", "BYTES"],
-        "bytes of any length",
-        DataType::Binary,
-    ),
 ];
 
 const fn plain(
@@ -177,7 +171,6 @@ mod tests {
             ("String", DataType::Utf8),
             ("decimal( 12 , 2 )", DataType::Decimal128(12, 2)),
             ("NUMERIC(5)", DataType::Decimal128(5, 0)),
-            ("bytes", DataType::Binary),
         ];
         for (text, expected) in cases {
             assert_eq!(parse(text).unwrap(), expected, "{text}");

@@ -168,12 +168,14 @@ impl Operator for FlatMap {
                 return Err(OperatorError::new(ErrorKind::Internal, what));
             }
         };
-        let repeated = take(&batch, &self.rows)?;
-        let mut columns = if self.keep {
-            repeated.records().columns().to_vec()
+        // What is not kept is not repeated for every element either.
+        let kept = if self.keep {
+            batch
         } else {
-            Vec::new()
+            batch.without_columns()
         };
+        let repeated = take(&kept, &self.rows)?;
+        let mut columns = repeated.records().columns().to_vec();
         columns.push(elements);
         let records = record_batch(&ctx.info.output, columns, self.rows.len())?;
         let flattened = repeated.with_records(records).map_err(|error| {

@@ -46,6 +46,12 @@ pub(crate) enum ApiError {
     UnknownJob(JobId),
     #[error("taskmanager {0} not found: see /taskmanagers for those that are registered")]
     UnknownTaskmanager(TaskmanagerId),
+    #[error("checkpoint ids are numbers, as /jobs/:id/checkpoints lists them")]
+    MalformedCheckpoint,
+    #[error("checkpoint not found: see /jobs/:id/checkpoints for those that are kept")]
+    UnknownCheckpoint,
+    #[error("vertex not found in this checkpoint: see its `tasks` for those that took part")]
+    UnknownVertex,
     #[error("no such path: see / for a page over all there is")]
     UnknownPath,
     #[error("method not allowed: this interface is read-only, use GET")]
@@ -61,10 +67,14 @@ pub(crate) enum ApiError {
 impl ApiError {
     fn status(&self) -> StatusCode {
         match self {
-            Self::MalformedId(_) | Self::MalformedPath => StatusCode::BAD_REQUEST,
-            Self::UnknownJob(_) | Self::UnknownTaskmanager(_) | Self::UnknownPath => {
-                StatusCode::NOT_FOUND
+            Self::MalformedId(_) | Self::MalformedPath | Self::MalformedCheckpoint => {
+                StatusCode::BAD_REQUEST
             }
+            Self::UnknownJob(_)
+            | Self::UnknownTaskmanager(_)
+            | Self::UnknownCheckpoint
+            | Self::UnknownVertex
+            | Self::UnknownPath => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::BodyTooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow(_) | Self::View(_) => StatusCode::SERVICE_UNAVAILABLE,

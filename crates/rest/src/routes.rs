@@ -10,16 +10,17 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use millstream_coordination::checkpoint::CheckpointRecord;
 use millstream_env::Clock;
-use millstream_types::{JobId, TaskmanagerId};
+use millstream_types::{CheckpointId, JobId, TaskmanagerId};
 
 use crate::error::ApiError;
 use crate::json::{
-    CheckpointsJson, JobDetailsJson, JobsJson, JobsOverviewJson, OverviewJson,
-    TaskmanagerDetailsJson, TaskmanagersJson,
+    CheckpointJson, CheckpointsJson, JobDetailsJson, JobsJson, JobsOverviewJson, OverviewJson,
+    SubtasksJson, TaskmanagerDetailsJson, TaskmanagersJson, details,
 };
 use crate::page;
-use crate::view::{ClusterView, JobView, TaskmanagerView};
+use crate::view::{CheckpointsView, ClusterView, JobView, TaskmanagerView};
 
 /// No request of ours has a body; this much is read past before one is refused.
 const BODY_BYTES_MAX: u64 = 1 << 20;
@@ -68,6 +69,14 @@ pub fn router(view: Arc<dyn ClusterView>, clock: Clock) -> Router {
         .route("/jobs/overview", get(jobs_overview))
         .route("/jobs/{id}", get(job))
         .route("/jobs/{id}/checkpoints", get(checkpoints))
+        .route(
+            "/jobs/{id}/checkpoints/details/{checkpoint}",
+            get(checkpoint),
+        )
+        .route(
+            "/jobs/{id}/checkpoints/details/{checkpoint}/subtasks/{vertex}",
+            get(checkpoint_subtasks),
+        )
         .route("/taskmanagers", get(taskmanagers))
         .route("/taskmanagers/{id}", get(taskmanager))
         .fallback(|| async { ApiError::UnknownPath })
@@ -121,6 +130,26 @@ async fn checkpoints(State(api): State<Api>, id: IdText) -> Answer<CheckpointsJs
     Ok(Json(CheckpointsJson::new(&checkpoints)))
 }
 
+async fn checkpoint(
+    State(api): State<Api>,
+    path: Result<Path<(String, String)>, PathRejection>,
+) -> Answer<CheckpointJson> {
+    let Path((id, checkpoint)) = path.map_err(|_| ApiError::MalformedPath)?;
+    let (view, record) = find_checkpoint(&api, &id, &checkpoint).await?;
+    let json = details(&record, &view.directory);
+    json.map(Json).ok_or(ApiError::UnknownCheckpoint)
+}
+
+async fn checkpoint_subtasks(
+    State(api): State<Api>,
+    path: Result<Path<(String, String, String)>, PathRejection>,
+) -> Answer<SubtasksJson> {
+    let Path((id, checkpoint, vertex)) = path.map_err(|_| ApiError::MalformedPath)?;
+    let (_, record) = find_checkpoint(&api, &id, &checkpoint).await?;
+    let json = SubtasksJson::new(&record, &vertex);
+    json.map(Json).ok_or(ApiError::UnknownVertex)
+}
+
 async fn taskmanagers(State(api): State<Api>) -> Answer<TaskmanagersJson> {
     Ok(Json(TaskmanagersJson::new(&api.view.taskmanagers().await?)))
 }
@@ -170,6 +199,32 @@ async fn index(State(api): State<Api>, uri: Uri) -> Result<Response, ApiError> {
 fn job_id(id: IdText) -> Result<JobId, ApiError> {
     let Path(text) = id.map_err(|_| ApiError::MalformedPath)?;
     Ok(text.parse()?)
+}
+
+/// A checkpoint of the history by its number.
+async fn find_checkpoint(
+    api: &Api,
+    job: &str,
+    checkpoint: &str,
+) -> Result<(CheckpointsView, CheckpointRecord), ApiError> {
+    let job: JobId = job.parse()?;
+    let number = checkpoint.parse();
+    let number = CheckpointId(number.map_err(|_| ApiError::MalformedCheckpoint)?);
+    let found = api.view.checkpoints(job).await?;
+    let mut view = found.ok_or(ApiError::UnknownJob(job))?;
+    let is_it = |record: &CheckpointRecord| record.id == Some(number);
+    // The latest ones are kept when the history has gone past them.
+    let latest = [&view.latest_completed, &view.latest_failed];
+    let in_latest = latest
+        .into_iter()
+        .flatten()
+        .find(|record| is_it(record))
+        .cloned();
+    let at = view.records.iter().position(is_it);
+    let record = at.map(|at| view.records.swap_remove(at)).or(in_latest);
+    record
+        .map(|record| (view, record))
+        .ok_or(ApiError::UnknownCheckpoint)
 }
 
 async fn find_job(api: &Api, id: JobId) -> Result<JobView, ApiError> {

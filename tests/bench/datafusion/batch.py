@@ -39,7 +39,7 @@ QUERIES = {
 WRITTEN = {
     "q0": pa.schema([BID.field("auction"), BID.field("bidder"), BID.field("price"), ("dateTime", pa.utf8()),
                      ("extra", pa.utf8())]),
-    "q1": pa.schema([BID.field("auction"), BID.field("bidder"), ("price", pa.utf8()), ("dateTime", pa.utf8()),
+    "q1": pa.schema([BID.field("auction"), BID.field("bidder"), ("price", pa.decimal128(38, 3)), ("dateTime", pa.utf8()),
                      ("extra", pa.utf8())]),
     "q2": pa.schema([BID.field("auction"), BID.field("price")]),
     "word-count": pa.schema([("word", pa.utf8()), ("n", pa.int64())]),
@@ -68,7 +68,7 @@ def register(ctx, case, data, rows):
         ctx.register_csv("input", os.path.join(data, "lines"), schema=pa.schema([("line", pa.utf8())]),
                          has_header=False, delimiter="\x01", file_extension=".txt")
     elif data:
-        ctx.register_json("input", data, schema=GENERATED, file_extension=".json")
+        ctx.register_json("input", data, schema=GENERATED, file_extension=".jsonl")
     else:
         ctx.sql("CREATE VIEW input AS SELECT CAST(random() * %d AS BIGINT) AS k, CAST(random() * %d AS BIGINT)"
                 " AS v FROM generate_series(1, %d)" % (MAX_KEY, MAX_VALUE, rows))
@@ -113,9 +113,9 @@ def count(ctx, query):
 
 def check(case, data, rows, written):
     ctx = context()
-    files(written, ".json")
+    files(written, ".jsonl")
     register(ctx, case, data, rows)
-    ctx.register_json("written", written, schema=WRITTEN[case], file_extension=".json")
+    ctx.register_json("written", written, schema=WRITTEN[case], file_extension=".jsonl")
     expected, got = QUERIES[case], "SELECT * FROM written"
     if case in ("q0", "q1"):
         # Fractions of seconds and scales are written in more than one way; values are compared.

@@ -267,7 +267,7 @@ def cmd_bigstate(a):
                                  "restart-strategy.fixed-delay.attempts": "100",
                                  "restart-strategy.fixed-delay.delay": "1s"},
                     RATE=str(a.rate), MAXKEY=str(a.keys - 1), VLEN=str(a.vlen))
-    t0, c0, seen = time.time(), cpu(tm), 0
+    t0, c0, j0, b0, seen, peak = time.time(), cpu(tm), cpu(jm), machine_busy(), 0, 0
     while time.time() - t0 < a.seconds:
         for c in sorted(newest(job), key=lambda c: c["id"]):
             if c["id"] > seen:
@@ -276,11 +276,14 @@ def cmd_bigstate(a):
                 size = c["state_size"]
         if seen and size > a.target_mb * 1e6:
             break
+        peak = max(peak, rss_mb(tm) + rss_mb(jm))
         time.sleep(1)
-    rows, el, tmcpu = records_in(job), time.time() - t0, cpu(tm) - c0
+    rows, el, tmcpu, jmcpu = records_in(job), time.time() - t0, cpu(tm) - c0, cpu(jm) - j0
+    others = max(0.0, machine_busy() - b0 - tmcpu - jmcpu)
     record("bigstate-rate", rows=rows, seconds=round(el, 1), rows_s=round(rows / el),
-           tm_cpu_s=round(tmcpu, 1), tm_rss_mb=rss_mb(tm), load=load())
-    for kind in a.kills.split(","):
+           tm_cpu_s=round(tmcpu, 1), jm_cpu_s=round(jmcpu, 1), rss_mb=peak, tm_rss_mb=rss_mb(tm),
+           others_cores=round(others / el, 2), load=load())
+    for kind in filter(None, a.kills.split(",")):
         kill_test(job, kind, a.heartbeat)
     cancel(job)
 

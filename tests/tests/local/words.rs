@@ -46,6 +46,61 @@ fn the_words_of_our_documentation_are_counted_as_the_shell_counts_them() {
     assert_eq!(counts, counted_by_the_shell());
 }
 
+/// What the job file reference lists as a type is read from files, in both formats.
+#[test]
+fn every_type_that_a_job_file_may_declare_is_read() {
+    let reference = std::fs::read_to_string(root().join("docs/reference/job-file.md")).unwrap();
+    let (_, types) = reference.split_once("## Types").unwrap();
+    let types = types.split("\n## ").next().unwrap();
+    let names: Vec<_> = types
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+        .collect();
+    let value = |name: &str| match name {
+        "BIGINT" | "INT" | "SMALLINT" | "TINYINT" => "-7",
+        "DOUBLE" | "FLOAT" | "DECIMAL(p, s)" => "0.5",
+        "BOOLEAN" => "true",
+        "VARCHAR" => "\"a\"",
+        "TIMESTAMP" => "\"2024-05-01T12:30:00.250678\"",
+        "DATE" => "\"2024-05-01\"",
+        other => panic!("type {other} is new: give it a value here"),
+    };
+    assert!(names.len() > 10, "{names:?}");
+    let dir = tempfile::tempdir().unwrap();
+    let fields = names.iter().enumerate();
+    let fields: Vec<_> = fields
+        .map(|(n, name)| format!("\"c{n}\":{}", value(name)))
+        .collect();
+    let json = format!("{{{}}}\n", fields.join(","));
+    let header: Vec<_> = (0..names.len()).map(|n| format!("c{n}")).collect();
+    let values: Vec<_> = names
+        .iter()
+        .map(|name| value(name).replace('"', ""))
+        .collect();
+    std::fs::write(dir.path().join("in.json"), json).unwrap();
+    let csv = format!("{}\n{}\n", header.join(","), values.join(","));
+    std::fs::write(dir.path().join("in.csv"), csv).unwrap();
+    let columns = names.iter().enumerate();
+    let columns: Vec<_> = columns
+        .map(|(n, name)| format!("c{n}: \"{}\"", name.replace("p, s", "3, 1")))
+        .collect();
+    for format in ["json", "csv"] {
+        let yaml = format!(
+            "name: types\npipeline:\n  - source: {{ uid: in, connector: file, path: in.{format}, format: {format}, \
+             columns: {{ {} }} }}\n  - sink: {{ uid: out, connector: print }}\n",
+            columns.join(", ")
+        );
+        let job = dir.path().join("job.yaml");
+        std::fs::write(&job, yaml).unwrap();
+        let mut command = Command::new(program("millstream"));
+        let output = finish(command.arg("local").arg(&job), Duration::from_secs(60));
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let shown = text(&output.stdout);
+        assert!(shown.contains("2024-05-01T12:30:00.250678"), "{shown}");
+        assert_eq!(shown.trim().split(", ").count(), names.len(), "{shown}");
+    }
+}
+
 #[test]
 fn a_mistake_in_a_job_file_is_shown_with_its_place_and_remedy() {
     let dir = tempfile::tempdir().unwrap();

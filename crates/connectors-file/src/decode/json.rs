@@ -212,7 +212,10 @@ impl<'a> Cursor<'a> {
                 Some(b'-' | b'0'..=b'9'),
                 ColumnType::BigInt
                 | ColumnType::Int
+                | ColumnType::SmallInt
+                | ColumnType::TinyInt
                 | ColumnType::Double
+                | ColumnType::Float
                 | ColumnType::Decimal { .. },
             ) => {
                 let number = self.number()?;

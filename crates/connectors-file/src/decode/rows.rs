@@ -1,12 +1,14 @@
 //! Columns under construction. A row is set value by value and then committed, so that a record
 //! that turns out bad leaves nothing behind.
 
+use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanBuilder, Date32Builder, Decimal128Builder, Float64Builder, Int32Builder,
-    Int64Builder, RecordBatch, RecordBatchOptions, StringBuilder, TimestampMillisecondBuilder,
+    ArrayRef, BooleanBuilder, Date32Builder, Decimal128Builder, Float32Builder, Float64Builder,
+    Int8Builder, Int16Builder, Int32Builder, Int64Builder, RecordBatch, RecordBatchOptions,
+    StringBuilder, TimestampMicrosecondBuilder,
 };
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use millstream_operator::OperatorError;
@@ -47,10 +49,13 @@ pub(super) struct Rows {
 enum Builder {
     BigInt(Int64Builder),
     Int(Int32Builder),
+    SmallInt(Int16Builder),
+    TinyInt(Int8Builder),
     Double(Float64Builder),
+    Float(Float32Builder),
     Boolean(BooleanBuilder),
     Varchar(StringBuilder),
-    Timestamp(TimestampMillisecondBuilder),
+    Timestamp(TimestampMicrosecondBuilder),
     Date(Date32Builder),
     Decimal(Decimal128Builder),
 }
@@ -141,7 +146,10 @@ impl Builder {
         match of {
             ColumnType::BigInt => Self::BigInt(Int64Builder::new()),
             ColumnType::Int => Self::Int(Int32Builder::new()),
+            ColumnType::SmallInt => Self::SmallInt(Int16Builder::new()),
+            ColumnType::TinyInt => Self::TinyInt(Int8Builder::new()),
             ColumnType::Double => Self::Double(Float64Builder::new()),
+            ColumnType::Float => Self::Float(Float32Builder::new()),
             ColumnType::Boolean => Self::Boolean(BooleanBuilder::new()),
             ColumnType::Varchar => Self::Varchar(StringBuilder::new()),
             ColumnType::Timestamp => {
@@ -149,7 +157,7 @@ impl Builder {
                     DataType::Timestamp(_, zone) => zone.clone(),
                     _ => None,
                 };
-                Self::Timestamp(TimestampMillisecondBuilder::new().with_timezone_opt(zone))
+                Self::Timestamp(TimestampMicrosecondBuilder::new().with_timezone_opt(zone))
             }
             ColumnType::Date => Self::Date(Date32Builder::new()),
             ColumnType::Decimal { .. } => {
@@ -171,10 +179,13 @@ impl Builder {
                 return size_of::<i32>() + range.len();
             }
             (Self::BigInt(builder), Slot::Int(value)) => builder.append_value(*value),
-            (Self::Int(builder), Slot::Int(value)) => builder.append_option(narrow(*value)),
+            (Self::Int(builder), Slot::Int(value)) => builder.append_value(narrow(*value)),
+            (Self::SmallInt(builder), Slot::Int(value)) => builder.append_value(narrow(*value)),
+            (Self::TinyInt(builder), Slot::Int(value)) => builder.append_value(narrow(*value)),
             (Self::Timestamp(builder), Slot::Int(value)) => builder.append_value(*value),
-            (Self::Date(builder), Slot::Int(value)) => builder.append_option(narrow(*value)),
+            (Self::Date(builder), Slot::Int(value)) => builder.append_value(narrow(*value)),
             (Self::Double(builder), Slot::Double(value)) => builder.append_value(*value),
+            (Self::Float(builder), Slot::Double(value)) => builder.append_value(*value as f32),
             (Self::Boolean(builder), Slot::Bool(value)) => builder.append_value(*value),
             (Self::Decimal(builder), Slot::Decimal(value)) => builder.append_value(*value),
             (builder, Slot::Null) => builder.append_null(),
@@ -187,7 +198,10 @@ impl Builder {
         match self {
             Self::BigInt(builder) => builder.append_null(),
             Self::Int(builder) => builder.append_null(),
+            Self::SmallInt(builder) => builder.append_null(),
+            Self::TinyInt(builder) => builder.append_null(),
             Self::Double(builder) => builder.append_null(),
+            Self::Float(builder) => builder.append_null(),
             Self::Boolean(builder) => builder.append_null(),
             Self::Varchar(builder) => builder.append_null(),
             Self::Timestamp(builder) => builder.append_null(),
@@ -200,7 +214,10 @@ impl Builder {
         match self {
             Self::BigInt(builder) => Arc::new(builder.finish()),
             Self::Int(builder) => Arc::new(builder.finish()),
+            Self::SmallInt(builder) => Arc::new(builder.finish()),
+            Self::TinyInt(builder) => Arc::new(builder.finish()),
             Self::Double(builder) => Arc::new(builder.finish()),
+            Self::Float(builder) => Arc::new(builder.finish()),
             Self::Boolean(builder) => Arc::new(builder.finish()),
             Self::Varchar(builder) => Arc::new(builder.finish()),
             Self::Timestamp(builder) => Arc::new(builder.finish()),
@@ -210,7 +227,7 @@ impl Builder {
     }
 }
 
-/// The value was parsed as one of 32 bits.
-fn narrow(value: i64) -> Option<i32> {
-    Some(i32::try_from(value).expect("a value of an INT or DATE column has 32 bits"))
+/// The value was parsed as one of the column's width.
+fn narrow<T: TryFrom<i64, Error: Debug>>(value: i64) -> T {
+    T::try_from(value).expect("a value was parsed in the width of its column")
 }

@@ -1,6 +1,10 @@
 //! Dates and times of day as ISO 8601 writes them.
 
-const DAY_MS: i64 = 86_400_000;
+const SECOND_US: i64 = 1_000_000;
+const MINUTE_US: i64 = 60 * SECOND_US;
+const DAY_US: i64 = 24 * 60 * MINUTE_US;
+/// Digits of a fraction that count.
+const FRACTION_DIGITS: usize = 6;
 /// 1970-01-01 counted from 0000-03-01.
 const EPOCH_DAYS: i64 = 719_468;
 
@@ -11,36 +15,37 @@ pub(super) fn date_days(text: &str) -> Option<i32> {
 }
 
 /// `2024-05-01`, then optionally `T` or a space, `12:30`, `:00`, `.250`, and `Z` or `+02:00`; as
-/// milliseconds since 1970. Without an offset it is taken as UTC. Digits below a millisecond are cut
+/// microseconds since 1970. Without an offset it is taken as UTC. Digits below a microsecond are cut
 /// off.
-pub(super) fn timestamp_ms(text: &str) -> Option<i64> {
+pub(super) fn timestamp_us(text: &str) -> Option<i64> {
     let (days, rest) = date(text)?;
-    let midnight = i64::from(days) * DAY_MS;
+    let midnight = i64::from(days) * DAY_US;
     if rest.is_empty() {
         return Some(midnight);
     }
     let rest = rest.strip_prefix(['T', ' '])?;
     let (hour, rest) = two_digits(rest, 23)?;
     let (minute, mut rest) = two_digits(rest.strip_prefix(':')?, 59)?;
-    let mut ms = (hour * 60 + minute) * 60_000;
+    let mut us = (hour * 60 + minute) * MINUTE_US;
     if let Some(seconds) = rest.strip_prefix(':') {
         let (second, after) = two_digits(seconds, 59)?;
-        ms += second * 1000;
+        us += second * SECOND_US;
         rest = after;
         if let Some(fraction) = rest.strip_prefix('.') {
             let length = fraction.bytes().take_while(u8::is_ascii_digit).count();
             if !(1..=9).contains(&length) {
                 return None;
             }
-            let kept = length.min(3);
-            ms += digits(&fraction.as_bytes()[..kept])? * [100, 10, 1][kept - 1];
+            let kept = length.min(FRACTION_DIGITS);
+            let missing = (FRACTION_DIGITS - kept) as u32;
+            us += digits(&fraction.as_bytes()[..kept])? * 10_i64.pow(missing);
             rest = &fraction[length..];
         }
     }
-    Some(midnight + ms - offset_ms(rest)?)
+    Some(midnight + us - offset_us(rest)?)
 }
 
-fn offset_ms(text: &str) -> Option<i64> {
+fn offset_us(text: &str) -> Option<i64> {
     if text.is_empty() || text == "Z" {
         return Some(0);
     }
@@ -55,7 +60,7 @@ fn offset_ms(text: &str) -> Option<i64> {
         minutes => two_digits(minutes, 59)?,
     };
     rest.is_empty()
-        .then_some(sign * (hours * 60 + minutes) * 60_000)
+        .then_some(sign * (hours * 60 + minutes) * MINUTE_US)
 }
 
 fn date(text: &str) -> Option<(i32, &str)> {

@@ -7,7 +7,7 @@ use crate::testing::{rows, schema};
 
 use super::*;
 
-const TS: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
+const TS: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
 fn decoder(format: &FileFormat, columns: &[(&str, DataType)]) -> Decoder {
     Decoder::new(format, &schema(columns)).unwrap()
@@ -156,13 +156,24 @@ fn every_type_is_read_from_json_and_from_csv() {
         ("c", DataType::Boolean),
         ("d", TS),
         ("e", DataType::Date32),
+        ("f", DataType::Int16),
+        ("g", DataType::Int8),
+        ("h", DataType::Float32),
     ];
-    let expected = "-7|0.25|true|2024-02-29T12:30:00.250|0001-01-01";
-    let record =
-        r#"{"a":-7,"b":2.5e-1,"c":true,"d":"2024-02-29T13:30:00.2509+01:00","e":"0001-01-01"}"#;
+    let expected = "-7|0.25|true|2024-02-29T12:30:00.250678|0001-01-01|-32768|127|0.1";
+    let record = r#"{"a":-7,"b":2.5e-1,"c":true,"d":"2024-02-29T13:30:00.2506789+01:00","e":"0001-01-01",
+        "f":-32768,"g":127,"h":0.1}"#;
     assert_eq!(json(&columns, record).unwrap(), expected);
-    let record = "-7, 0.25,TRUE,2024-02-29 12:30:00.25Z,0001-01-01";
-    assert_eq!(csv(&columns, "a,b,c,d,e", record).unwrap(), expected);
+    let record = "-7, 0.25,TRUE,2024-02-29 12:30:00.250678Z,0001-01-01,-32768,127,0.1";
+    assert_eq!(csv(&columns, "a,b,c,d,e,f,g,h", record).unwrap(), expected);
+    for (of, text) in [
+        (DataType::Int16, "32768"),
+        (DataType::Int8, "-129"),
+        (DataType::Float32, "1e39"),
+    ] {
+        let flaw = json(&[("x", of.clone())], &format!("{{\"x\":{text}}}"));
+        assert!(flaw.is_err_and(|e| e.contains("is no")), "{of} {text}");
+    }
 
     for (column, text) in [
         ("a", "2147483648"),
@@ -182,7 +193,7 @@ fn every_type_is_read_from_json_and_from_csv() {
         ("e", "20é4-01-01"),
     ] {
         let flaw = csv(
-            &columns,
+            &columns[..5],
             "a,b,c,d,e",
             &match column {
                 "a" => format!("\"{text}\",,,,"),

@@ -1,5 +1,7 @@
 //! The column types of files, and values of them from text.
 
+use std::str::FromStr;
+
 use arrow::datatypes::{DataType, TimeUnit};
 
 use super::rows::Slot;
@@ -13,10 +15,13 @@ const DECIMAL_DIGITS_MAX: u32 = 38;
 pub(super) enum ColumnType {
     BigInt,
     Int,
+    SmallInt,
+    TinyInt,
     Double,
+    Float,
     Boolean,
     Varchar,
-    /// Milliseconds since 1970.
+    /// Microseconds since 1970.
     Timestamp,
     /// Days since 1970.
     Date,
@@ -31,10 +36,13 @@ impl ColumnType {
         Some(match data_type {
             DataType::Int64 => Self::BigInt,
             DataType::Int32 => Self::Int,
+            DataType::Int16 => Self::SmallInt,
+            DataType::Int8 => Self::TinyInt,
             DataType::Float64 => Self::Double,
+            DataType::Float32 => Self::Float,
             DataType::Boolean => Self::Boolean,
             DataType::Utf8 => Self::Varchar,
-            DataType::Timestamp(TimeUnit::Millisecond, _) => Self::Timestamp,
+            DataType::Timestamp(TimeUnit::Microsecond, _) => Self::Timestamp,
             DataType::Date32 => Self::Date,
             DataType::Decimal128(precision, scale) if *scale >= 0 => Self::Decimal {
                 precision: *precision,
@@ -48,10 +56,13 @@ impl ColumnType {
         match self {
             Self::BigInt => "BIGINT".to_owned(),
             Self::Int => "INT".to_owned(),
+            Self::SmallInt => "SMALLINT".to_owned(),
+            Self::TinyInt => "TINYINT".to_owned(),
             Self::Double => "DOUBLE".to_owned(),
+            Self::Float => "FLOAT".to_owned(),
             Self::Boolean => "BOOLEAN".to_owned(),
             Self::Varchar => "VARCHAR".to_owned(),
-            Self::Timestamp => "TIMESTAMP(3)".to_owned(),
+            Self::Timestamp => "TIMESTAMP".to_owned(),
             Self::Date => "DATE".to_owned(),
             Self::Decimal { precision, scale } => format!("DECIMAL({precision}, {scale})"),
         }
@@ -61,14 +72,14 @@ impl ColumnType {
     pub(super) fn parse(self, text: &str) -> Result<Slot, String> {
         let slot = match self {
             Self::BigInt => text.parse().ok().map(Slot::Int),
-            Self::Int => text
-                .parse::<i32>()
-                .ok()
-                .map(|value| Slot::Int(value.into())),
+            Self::Int => small::<i32>(text),
+            Self::SmallInt => small::<i16>(text),
+            Self::TinyInt => small::<i8>(text),
             Self::Double => double(text).map(Slot::Double),
+            Self::Float => float(text).map(Slot::Double),
             Self::Boolean => boolean(text).map(Slot::Bool),
             Self::Varchar => None,
-            Self::Timestamp => temporal::timestamp_ms(text).map(Slot::Int),
+            Self::Timestamp => temporal::timestamp_us(text).map(Slot::Int),
             Self::Date => temporal::date_days(text).map(|days| Slot::Int(days.into())),
             Self::Decimal { precision, scale } => {
                 decimal(text, precision, scale).map(Slot::Decimal)
@@ -87,7 +98,10 @@ impl ColumnType {
             Self::Date => ", written like 2024-05-01",
             Self::BigInt
             | Self::Int
+            | Self::SmallInt
+            | Self::TinyInt
             | Self::Double
+            | Self::Float
             | Self::Boolean
             | Self::Varchar
             | Self::Decimal { .. } => "",
@@ -103,11 +117,26 @@ fn boolean(text: &str) -> Option<bool> {
     text.eq_ignore_ascii_case("false").then_some(false)
 }
 
-/// A number that became infinite was too large.
+/// An integer of at most 32 bits.
+fn small<T: FromStr + Into<i64>>(text: &str) -> Option<Slot> {
+    let value: T = text.parse().ok()?;
+    Some(Slot::Int(value.into()))
+}
+
 fn double(text: &str) -> Option<f64> {
     let value: f64 = text.parse().ok()?;
-    let is_too_large = value.is_infinite() && text.bytes().any(|byte| byte.is_ascii_digit());
-    (!is_too_large).then_some(value)
+    is_in_range(text, value).then_some(value)
+}
+
+/// The nearest number of 32 bits.
+fn float(text: &str) -> Option<f64> {
+    let value: f32 = text.parse().ok()?;
+    is_in_range(text, value.into()).then_some(value.into())
+}
+
+/// A number that became infinite was too large.
+fn is_in_range(text: &str, value: f64) -> bool {
+    value.is_finite() || !text.bytes().any(|byte| byte.is_ascii_digit())
 }
 
 /// The exact value times 10^scale; none if it needs more digits than there are.

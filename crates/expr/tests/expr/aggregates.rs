@@ -63,6 +63,7 @@ fn inputs_are_cast_so_that_few_accumulators_suffice() {
     check("min(line)", Min, "VARCHAR", "VARCHAR");
     check("max(at)", Max, "TIMESTAMP", "TIMESTAMP");
     check("(max(n))", Max, "INT", "INT");
+    check("last_value(line)", LastValue, "VARCHAR", "VARCHAR");
 }
 
 #[test]
@@ -124,6 +125,6 @@ fn what_there_is_not_is_said_with_what_there_is() {
     let error = parse_aggregate("median(n)", &schema()).unwrap_err();
     assert_eq!(
         error.remedy(),
-        "The aggregates are count(*), count(x), sum(x), min(x), max(x) and avg(x)."
+        "The aggregates are count(*), count(x), sum(x), min(x), max(x), avg(x) and last_value(x)."
     );
 }

@@ -123,6 +123,7 @@ fn aggregate(
             Function::Min => AggregateFunction::Min,
             Function::Max => AggregateFunction::Max,
             Function::Avg => AggregateFunction::Avg,
+            Function::LastValue => AggregateFunction::LastValue,
         },
         input_type: call.input.as_ref().map(|input| input.data_type().clone()),
         argument,

@@ -186,7 +186,7 @@ pub(crate) const EMIT_INTERVAL: Form = Form {
 const AGGREGATE_FORM: Form = Form {
     name: "aggregate",
     means: "Running aggregates per key: `count(*)`, `count(x)`, `sum(x)`, `min(x)`, `max(x)`, \
-            `avg(x)`. The result has the key columns and behind them the aggregates. Integer sums \
+            `avg(x)`, `last_value(x)`, each without the NULLs. The result has the key columns and behind them the aggregates. Integer sums \
             that overflow BIGINT fail the job. Without a `key-by` in front there is one group, \
             and one subtask.",
     keys: &[

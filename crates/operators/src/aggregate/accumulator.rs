@@ -7,8 +7,8 @@ use millstream_graph::{AggregateColumn, AggregateFunction};
 use millstream_state::ValueBuffer;
 
 use super::average;
-use super::extreme_text::TextExtreme;
-use super::fold;
+use super::fold::{self, Greatest, Least, Newest, Pick};
+use super::picked_text::PickedText;
 
 /// Why an aggregate cannot go on.
 #[derive(Debug)]
@@ -78,10 +78,19 @@ pub(super) fn make(column: &AggregateColumn) -> Result<Box<dyn Accumulators>, Ag
         AggregateFunction::Count => Ok(Box::new(Count::default())),
         AggregateFunction::Sum => fold::sum(input, &column.output_type),
         AggregateFunction::Avg => average::make(input, &column.output_type),
-        AggregateFunction::Min if is_text(input) => Ok(Box::new(TextExtreme::min())),
-        AggregateFunction::Max if is_text(input) => Ok(Box::new(TextExtreme::max())),
-        AggregateFunction::Min => fold::extreme::<false>(input, &column.output_type),
-        AggregateFunction::Max => fold::extreme::<true>(input, &column.output_type),
+        AggregateFunction::Min => picked::<Least>(input, &column.output_type),
+        AggregateFunction::Max => picked::<Greatest>(input, &column.output_type),
+        AggregateFunction::LastValue => picked::<Newest>(input, &column.output_type),
+    }
+}
+
+fn picked<P: Pick>(
+    input: &DataType,
+    output: &DataType,
+) -> Result<Box<dyn Accumulators>, AggregateError> {
+    match is_text(input) {
+        true => Ok(Box::new(PickedText::<P>::default())),
+        false => fold::picked::<P>(input, output),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Sums, minima and maxima of fixed-width values.
+//! Sums, minima, maxima and last values of fixed width.
 
 use std::cmp::Ordering;
 use std::marker::PhantomData;
@@ -53,7 +53,7 @@ pub(super) trait Fold: Send + 'static {
 pub(super) struct SumInt;
 pub(super) struct SumDouble;
 pub(super) struct SumDecimal;
-struct Extreme<T, const MAX: bool>(PhantomData<T>);
+struct Picked<T, P>(PhantomData<(T, P)>);
 
 impl Fold for SumInt {
     type Arrow = Int64Type;
@@ -110,7 +110,36 @@ impl Ranked for f64 {
     }
 }
 
-impl<T, const MAX: bool> Fold for Extreme<T, MAX>
+/// One value of a group that stands for all.
+pub(super) trait Pick: Send + 'static {
+    /// Whether a value takes the place of the one before it, to which it compares so.
+    fn replaces(order: Ordering) -> bool;
+}
+
+pub(super) struct Least;
+pub(super) struct Greatest;
+/// In the order of arrival.
+pub(super) struct Newest;
+
+impl Pick for Least {
+    fn replaces(order: Ordering) -> bool {
+        order == Ordering::Less
+    }
+}
+
+impl Pick for Greatest {
+    fn replaces(order: Ordering) -> bool {
+        order == Ordering::Greater
+    }
+}
+
+impl Pick for Newest {
+    fn replaces(_order: Ordering) -> bool {
+        true
+    }
+}
+
+impl<T, P: Pick> Fold for Picked<T, P>
 where
     T: ArrowPrimitiveType<Native: Ranked> + Send + 'static,
 {
@@ -118,15 +147,9 @@ where
     const SQL_TYPE: &'static str = "value";
 
     fn fold(before: T::Native, value: T::Native) -> Option<T::Native> {
-        let replaces = if MAX {
-            Ordering::Greater
-        } else {
-            Ordering::Less
-        };
-        Some(if value.rank(before) == replaces {
-            value
-        } else {
-            before
+        Some(match P::replaces(value.rank(before)) {
+            true => value,
+            false => before,
         })
     }
 }
@@ -150,20 +173,18 @@ pub(super) fn sum(
     }
 }
 
-/// `max` or `min` of this type.
-pub(super) fn extreme<const MAX: bool>(
+/// `max`, `min` or `last_value` of this type.
+pub(super) fn picked<P: Pick>(
     input: &DataType,
     output: &DataType,
 ) -> Result<Box<dyn Accumulators>, AggregateError> {
     match input {
         DataType::UInt64 => {
             let wide = DataType::Decimal128(20, 0);
-            Ok(Folded::<Extreme<Decimal128Type, MAX>>::boxed(&wide, output))
+            Ok(Folded::<Picked<Decimal128Type, P>>::boxed(&wide, output))
         }
-        DataType::Decimal128(_, _) => {
-            Ok(Folded::<Extreme<Decimal128Type, MAX>>::boxed(input, output))
-        }
-        _ if input.is_floating() => Ok(Folded::<Extreme<Float64Type, MAX>>::boxed(
+        DataType::Decimal128(_, _) => Ok(Folded::<Picked<Decimal128Type, P>>::boxed(input, output)),
+        _ if input.is_floating() => Ok(Folded::<Picked<Float64Type, P>>::boxed(
             &DataType::Float64,
             output,
         )),
@@ -172,11 +193,11 @@ pub(super) fn extreme<const MAX: bool>(
         | DataType::Date64
         | DataType::Time32(_)
         | DataType::Time64(_)
-        | DataType::Timestamp(_, _) => Ok(Folded::<Extreme<Int64Type, MAX>>::boxed(
+        | DataType::Timestamp(_, _) => Ok(Folded::<Picked<Int64Type, P>>::boxed(
             &DataType::Int64,
             output,
         )),
-        _ if input.is_integer() => Ok(Folded::<Extreme<Int64Type, MAX>>::boxed(
+        _ if input.is_integer() => Ok(Folded::<Picked<Int64Type, P>>::boxed(
             &DataType::Int64,
             output,
         )),

@@ -8,8 +8,8 @@ mod accumulator;
 mod average;
 mod codec;
 mod emit;
-mod extreme_text;
 mod fold;
+mod picked_text;
 
 use std::sync::Arc;
 

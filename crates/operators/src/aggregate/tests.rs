@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use super::{Aggregate, AggregateSpec};
 use crate::testing::{ColumnExpr, Harness, batch};
 
-use AggregateFunction::{Avg, Count, Max, Min, Sum};
+use AggregateFunction::{Avg, Count, LastValue, Max, Min, Sum};
 
 /// An aggregate over (k, v): every function of `functions` on v, grouped by k.
 fn aggregate(
@@ -220,6 +220,41 @@ fn extremes_work_for_text_dates_unsigned_and_nan() {
             [expected],
             "the same after a round trip through state"
         );
+    }
+}
+
+#[test]
+fn the_last_value_is_the_last_to_arrive_that_is_not_null() {
+    let texts =
+        |values: [Option<&str>; 4]| Arc::new(StringArray::from(values.to_vec())) as ArrayRef;
+    let cases: [(ArrayRef, [&str; 4]); 3] = [
+        (
+            ints(&[Some(3), Some(1), None, Some(2)]),
+            ["a|3", "a|1", "a|1", "a|2"],
+        ),
+        (
+            texts([Some("c"), Some("a"), None, Some("b")]),
+            ["a|c", "a|a", "a|a", "a|b"],
+        ),
+        (
+            Arc::new(Float64Array::from(vec![f64::NAN, 1.0, -0.5, 0.25])),
+            ["a|NaN", "a|1.0", "a|-0.5", "a|0.25"],
+        ),
+    ];
+    for (values, expected) in cases {
+        let functions = [(LastValue, values.data_type().clone())];
+        let mut harness = aggregate(&values, &functions, Emit::Each);
+        harness.process(rows(&[Some("a"); 4], &values)).unwrap();
+        assert_eq!(harness.rows(), expected);
+        // After a round trip through state.
+        let null = values.slice(2, 1);
+        harness.process(rows(&[Some("a")], &null)).unwrap();
+        let last = if null.is_null(0) {
+            expected[3]
+        } else {
+            expected[2]
+        };
+        assert_eq!(harness.rows(), [last]);
     }
 }
 

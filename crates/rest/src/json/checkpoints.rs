@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use millstream_coordination::checkpoint::{
     CheckpointRecord, CheckpointStatus, RestoreRecord, SubtaskRecord,
 };
-use millstream_types::{CheckpointId, WallTime};
+use millstream_types::WallTime;
 use serde::Serialize;
 
 use super::statistics::Statistics;
@@ -131,7 +131,7 @@ impl SummaryJson {
 }
 
 #[derive(Serialize)]
-struct CheckpointJson {
+pub(crate) struct CheckpointJson {
     #[serde(rename = "className")]
     class_name: &'static str,
     id: u64,
@@ -174,7 +174,7 @@ enum OutcomeJson {
 }
 
 #[derive(Serialize)]
-struct TaskJson {
+pub(super) struct TaskJson {
     id: u64,
     status: &'static str,
     latest_ack_timestamp: i64,
@@ -190,7 +190,7 @@ struct TaskJson {
 
 impl CheckpointJson {
     /// None for one that was refused: it has no id, and Flink's readers need one.
-    fn new(record: &CheckpointRecord, directory: &str) -> Option<Self> {
+    pub(super) fn new(record: &CheckpointRecord, directory: &str) -> Option<Self> {
         let id = record.id?;
         let totals = Totals::of(record.subtasks.values());
         let state_size = totals.state_bytes_of(record);
@@ -216,7 +216,7 @@ impl CheckpointJson {
             } else {
                 "CHECKPOINT"
             },
-            tasks: tasks(record, id, status),
+            tasks: tasks(record),
             outcome,
         })
     }
@@ -257,19 +257,29 @@ pub(crate) fn join_words(reason: &str, message: &str) -> String {
     }
 }
 
-fn tasks(
-    record: &CheckpointRecord,
-    id: CheckpointId,
-    status: &'static str,
-) -> BTreeMap<String, TaskJson> {
+fn tasks(record: &CheckpointRecord) -> BTreeMap<String, TaskJson> {
     let mut by_vertex: BTreeMap<_, Vec<&SubtaskRecord>> = BTreeMap::new();
     for (subtask, row) in &record.subtasks {
         by_vertex.entry(subtask.vertex).or_default().push(row);
     }
-    let task = |rows: Vec<&SubtaskRecord>| {
+    let tasks = by_vertex.into_iter().filter_map(|(vertex, rows)| {
+        let task = TaskJson::new(record, rows.into_iter())?;
+        Some((vertex.to_string(), task))
+    });
+    tasks.collect()
+}
+
+impl TaskJson {
+    /// Of these subtasks; none if there is none, or the checkpoint was refused.
+    pub(super) fn new<'a>(
+        record: &CheckpointRecord,
+        rows: impl Iterator<Item = &'a SubtaskRecord>,
+    ) -> Option<Self> {
+        let id = record.id?;
+        let (_, status, _) = outcome(record, "")?;
         let totals = Totals::of(rows);
         let is_acknowledged = totals.n_acknowledged == totals.n_subtasks;
-        TaskJson {
+        (totals.n_subtasks > 0).then(|| Self {
             id: id.0,
             status: if is_acknowledged { "COMPLETED" } else { status },
             latest_ack_timestamp: millis_or_minus_one(totals.latest_ack_at),
@@ -283,12 +293,8 @@ fn tasks(
             persisted_data: totals.persisted_bytes,
             num_subtasks: totals.n_subtasks,
             num_acknowledged_subtasks: totals.n_acknowledged,
-        }
-    };
-    let tasks = by_vertex.into_iter();
-    tasks
-        .map(|(vertex, rows)| (vertex.to_string(), task(rows)))
-        .collect()
+        })
+    }
 }
 
 /// The checkpoint's own directory, where its metadata lies.

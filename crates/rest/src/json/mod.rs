@@ -1,12 +1,14 @@
 //! The JSON of each path. Names, types and units are Flink's: milliseconds, bytes, -1 for what has
 //! not happened. What is ours has a name of its own beside them.
 
+mod checkpoint_details;
 mod checkpoints;
 mod cluster;
 mod job;
 mod statistics;
 
-pub(crate) use checkpoints::{CheckpointsJson, Totals, join_words};
+pub(crate) use checkpoint_details::{SubtasksJson, details};
+pub(crate) use checkpoints::{CheckpointJson, CheckpointsJson, Totals, join_words};
 pub(crate) use cluster::{
     JobsJson, JobsOverviewJson, OverviewJson, TaskmanagerDetailsJson, TaskmanagersJson,
 };

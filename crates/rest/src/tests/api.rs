@@ -182,6 +182,72 @@ async fn checkpoints_have_an_end_and_numbers_that_fit_together() {
     assert_eq!(checkpoints, expected);
 }
 
+/// Proves HND-081 a subtask at a time: where each one's time went, and who is missing.
+#[tokio::test]
+async fn a_checkpoint_is_shown_subtask_by_subtask() {
+    let all = read(&format!("/jobs/{RUNNING}/checkpoints")).await;
+    let details = format!("/jobs/{RUNNING}/checkpoints/details");
+    assert_eq!(read(&format!("{details}/5")).await, all["history"][1]);
+
+    let completed = read(&format!("{details}/5/subtasks/1")).await;
+    for (name, value) in all["history"][1]["tasks"]["1"].as_object().unwrap() {
+        assert_eq!(&completed[name], value, "{name}");
+    }
+    let subtasks = completed["subtasks"].as_array().unwrap();
+    assert_eq!(subtasks.len(), 2);
+    for (index, subtask) in subtasks.iter().enumerate() {
+        assert_eq!(subtask["index"], index);
+        assert_eq!(subtask["status"], "completed");
+    }
+    let sum = |field: &str| {
+        subtasks
+            .iter()
+            .map(|subtask| subtask[field].as_i64().unwrap())
+            .sum::<i64>()
+    };
+    assert_eq!(sum("state_size"), completed["state_size"].as_i64().unwrap());
+    let longest = subtasks
+        .iter()
+        .map(|subtask| subtask["checkpoint"]["sync"].as_i64())
+        .max();
+    let summary = &completed["summary"]["checkpoint_duration"]["sync"];
+    assert_eq!(summary["max"].as_i64(), longest.unwrap());
+
+    let failed = read(&format!("{details}/6/subtasks/1")).await;
+    assert_eq!(
+        (
+            &failed["num_subtasks"],
+            &failed["num_acknowledged_subtasks"]
+        ),
+        (&json!(2), &json!(1))
+    );
+    let missing = failed["subtasks"].as_array().unwrap();
+    let missing = missing
+        .iter()
+        .filter(|subtask| subtask["status"] == "pending_or_failed");
+    assert_eq!(missing.count(), 1);
+}
+
+#[tokio::test]
+async fn checkpoints_and_vertices_that_are_not_there_are_not_found() {
+    let details = format!("/jobs/{RUNNING}/checkpoints/details");
+    let cases = [
+        (format!("{details}/99"), 404, "checkpoint not found"),
+        (format!("{details}/five"), 400, "checkpoint ids are numbers"),
+        (format!("{details}/5/subtasks/9"), 404, "vertex not found"),
+        (
+            format!("/jobs/{}/checkpoints/details/5", "0".repeat(32)),
+            404,
+            "not found",
+        ),
+    ];
+    for (path, status, text) in cases {
+        let reply = get(Fixture::default(), &path).await;
+        assert_eq!(reply.status, status, "{path}");
+        assert!(reply.error().contains(text), "{path}: {}", reply.body);
+    }
+}
+
 fn taskmanager() -> Value {
     json!({
         "id": "tm-1", "path": "10.0.0.7", "dataPort": -1,

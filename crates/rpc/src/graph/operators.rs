@@ -114,6 +114,7 @@ fn aggregate_to_wire(column: &AggregateColumn) -> Result<pb::AggregateColumn, En
         AggregateFunction::Min => pb::AggregateFunction::Min,
         AggregateFunction::Max => pb::AggregateFunction::Max,
         AggregateFunction::Avg => pb::AggregateFunction::Avg,
+        AggregateFunction::LastValue => pb::AggregateFunction::LastValue,
     };
     let wire_type = |data_type| schema::type_to_wire(&column.name, data_type, 0);
     Ok(pb::AggregateColumn {
@@ -133,6 +134,7 @@ fn aggregate_from_wire(message: pb::AggregateColumn) -> Result<AggregateColumn, 
         Ok(pb::AggregateFunction::Min) => AggregateFunction::Min,
         Ok(pb::AggregateFunction::Max) => AggregateFunction::Max,
         Ok(pb::AggregateFunction::Avg) => AggregateFunction::Avg,
+        Ok(pb::AggregateFunction::LastValue) => AggregateFunction::LastValue,
         Ok(pb::AggregateFunction::Unspecified) | Err(_) => {
             return Err(unknown(AGGREGATE, "function", message.function));
         }

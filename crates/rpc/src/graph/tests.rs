@@ -89,7 +89,7 @@ fn generator() -> GeneratorSource {
 
 fn aggregates() -> Vec<AggregateColumn> {
     use AggregateFunction as F;
-    let functions = [F::Count, F::Sum, F::Min, F::Max, F::Avg].into_iter();
+    let functions = [F::Count, F::Sum, F::Min, F::Max, F::Avg, F::LastValue].into_iter();
     let column = |function: F| AggregateColumn {
         name: format!("{function:?}"),
         function,

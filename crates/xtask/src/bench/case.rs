@@ -26,6 +26,8 @@ pub enum Input {
     Words(Rows),
     /// The engine's own generator; so many millions of rows, with keys below the second number.
     Generated { millions: Rows, n_keys: u64 },
+    /// The engine's own generator without end: text of 200 bytes for keys below 20 million.
+    Growing,
 }
 
 /// How much each side gets.
@@ -48,7 +50,7 @@ impl Case {
             * match self.input {
                 Input::Bids(_) => BIDS,
                 Input::Words(_) => WORDS,
-                Input::Generated { .. } => 1_000_000,
+                Input::Generated { .. } | Input::Growing => 1_000_000,
             }
     }
 
@@ -56,6 +58,7 @@ impl Case {
         match self.input {
             Input::Bids(units) | Input::Words(units) => units,
             Input::Generated { millions, .. } => millions,
+            Input::Growing => rows(0, 0, 0),
         }
     }
 }
@@ -69,11 +72,11 @@ const fn rows(ours: u64, flink: u64, datafusion: u64) -> Rows {
 }
 
 /// All cases, in the order of the page.
-pub const CASES: [Case; 6] = [
+pub const CASES: [Case; 7] = [
     Case {
         name: "q0",
         title: "Nexmark q0: five columns of JSON bids",
-        input: Input::Bids(rows(10, 5, 1)),
+        input: Input::Bids(rows(30, 10, 2)),
         flink_query: "q0",
         is_stateful: false,
         must_reach: 3.0,
@@ -81,7 +84,7 @@ pub const CASES: [Case; 6] = [
     Case {
         name: "q1",
         title: "Nexmark q1: q0 with a DECIMAL product",
-        input: Input::Bids(rows(10, 5, 1)),
+        input: Input::Bids(rows(30, 10, 2)),
         flink_query: "q1",
         is_stateful: false,
         must_reach: 3.0,
@@ -89,7 +92,7 @@ pub const CASES: [Case; 6] = [
     Case {
         name: "q2",
         title: "Nexmark q2: one auction in 123",
-        input: Input::Bids(rows(14, 7, 1)),
+        input: Input::Bids(rows(40, 14, 2)),
         flink_query: "q2",
         is_stateful: false,
         must_reach: 3.0,
@@ -97,7 +100,7 @@ pub const CASES: [Case; 6] = [
     Case {
         name: "word-count",
         title: "word count, one update a word",
-        input: Input::Words(rows(20, 1, 2)),
+        input: Input::Words(rows(26, 2, 4)),
         flink_query: "wordcount",
         is_stateful: true,
         must_reach: 15.0,
@@ -106,7 +109,7 @@ pub const CASES: [Case; 6] = [
         name: "keyed-sum",
         title: "count and sum of 1 M keys, one update a row",
         input: Input::Generated {
-            millions: rows(60, 6, 20),
+            millions: rows(96, 12, 40),
             n_keys: 1_000_000,
         },
         flink_query: "agg",
@@ -117,12 +120,20 @@ pub const CASES: [Case; 6] = [
         name: "pass-through",
         title: "generator to blackhole",
         input: Input::Generated {
-            millions: rows(900, 180, 20),
+            millions: rows(6_000, 400, 200),
             n_keys: 1_000_000,
         },
         flink_query: "passthrough",
         is_stateful: false,
         must_reach: 3.0,
+    },
+    Case {
+        name: "growing-state",
+        title: "last value of 200 bytes and count, state growing to 500 MiB",
+        input: Input::Growing,
+        flink_query: "bigstate",
+        is_stateful: true,
+        must_reach: 8.0,
     },
 ];
 

@@ -41,7 +41,7 @@ impl Data {
         let (name, kind) = match case.input {
             Input::Bids(_) => ("nexmark", "bid"),
             Input::Words(_) => ("words", "lines"),
-            Input::Generated { .. } => return Ok(PathBuf::new()),
+            Input::Generated { .. } | Input::Growing => return Ok(PathBuf::new()),
         };
         let original = self.original(name)?.join(kind);
         let all = self.dir.join(format!("{name}-{copies}"));

@@ -5,6 +5,7 @@
 
 mod case;
 mod data;
+mod growing;
 mod ours;
 mod outcome;
 mod page;
@@ -25,6 +26,9 @@ use self::page::{Circumstances, Measured};
 use self::rivals::{DataFusion, Flink};
 use self::tools::run;
 use crate::report::Failure;
+
+/// The case whose output is the input of others, seen from outside.
+const PASS_THROUGH: &str = "pass-through";
 
 /// Arguments of `bench`.
 #[derive(Args, Debug)]
@@ -129,8 +133,10 @@ impl Bench {
         };
         let data = match case.input {
             Input::Bids(_) | Input::Words(_) => self.data.copies(case, 1)?,
+            Input::Generated { .. } if case.name == PASS_THROUGH => PathBuf::new(),
             // A job that only passes them on shows which rows the generator makes.
-            Input::Generated { .. } => write(find("pass-through")?, Path::new(""))?,
+            Input::Generated { .. } => write(find(PASS_THROUGH)?, Path::new(""))?,
+            Input::Growing => return Ok("by its operator's own tests: it has no end".to_owned()),
         };
         let written = write(case, &data)?;
         let result = datafusion.check(case, &data, case.rows(1), &written);
@@ -157,7 +163,12 @@ impl Bench {
                 &Sink::Blackhole,
             )?;
             for _ in 0..runs {
-                let outcome = cluster.measure(each.case, &job)?;
+                let outcome = match each.case.input {
+                    Input::Growing => cluster.measure_growing(&job)?,
+                    Input::Bids(_) | Input::Words(_) | Input::Generated { .. } => {
+                        cluster.measure(each.case, &job)?
+                    }
+                };
                 show(each.case, "Millstream", &outcome);
                 each.ours.push(outcome);
             }
@@ -168,15 +179,20 @@ impl Bench {
     fn measure_flink(&self, measured: &mut [Measured], runs: u32) -> Result<(), Failure> {
         let flink = Flink::start(&self.root, &self.dir)?;
         for each in measured {
-            let data = self.data.copies(each.case, each.case.units().flink)?;
+            let units = each.case.units().flink;
+            let is_bounded = each.case.input != Input::Growing;
             // The first run of a query in a cluster is slower: it does not count.
-            flink.measure(each.case, &data, false)?;
+            if is_bounded {
+                let few = units.div_ceil(5);
+                flink.measure(each.case, few, &self.data.copies(each.case, few)?, false)?;
+            }
+            let data = self.data.copies(each.case, units)?;
             for _ in 0..runs {
-                let outcome = flink.measure(each.case, &data, false)?;
+                let outcome = flink.measure(each.case, units, &data, false)?;
                 show(each.case, "Flink", &outcome);
                 each.flink.push(outcome);
-                if each.case.is_stateful {
-                    let outcome = flink.measure(each.case, &data, true)?;
+                if each.case.is_stateful && is_bounded {
+                    let outcome = flink.measure(each.case, units, &data, true)?;
                     show(each.case, "Flink, mini-batch", &outcome);
                     each.flink_mini_batch.push(outcome);
                 }
@@ -187,7 +203,8 @@ impl Bench {
 
     fn measure_datafusion(&self, measured: &mut [Measured], runs: u32) -> Result<(), Failure> {
         let datafusion = DataFusion::prepare(&self.root, &self.dir)?;
-        for each in measured {
+        let bounded = measured.iter_mut();
+        for each in bounded.filter(|each| each.case.input != Input::Growing) {
             let data = self.data.copies(each.case, each.case.units().datafusion)?;
             for _ in 0..runs {
                 let outcome = datafusion.measure(each.case, &data)?;

@@ -30,6 +30,8 @@ pub struct Checkpoints {
     pub max_ms: f64,
     /// Of the largest.
     pub state_bytes: u64,
+    /// The middle one's time without processing, of its slowest subtask; where it was asked for.
+    pub synchronous_ms: Option<f64>,
 }
 
 impl Checkpoints {
@@ -42,6 +44,7 @@ impl Checkpoints {
             mean_ms: number(&summary["end_to_end_duration"]["avg"]),
             max_ms: number(&summary["end_to_end_duration"]["max"]),
             state_bytes: summary["state_size"]["max"].as_u64().unwrap_or(0),
+            synchronous_ms: None,
         }
     }
 }

@@ -113,7 +113,15 @@ fn remarks(each: &Measured) -> Vec<String> {
         .fold(0.0, f64::max);
     for (name, runs) in sides {
         let Some(middle) = median(runs) else { continue };
-        let is_slowest = middle.seconds >= slowest;
+        if let Some(ms) = middle
+            .checkpoints
+            .and_then(|checkpoints| checkpoints.synchronous_ms)
+        {
+            lines.push(format!(
+                "{name}: synchronous part of the middle checkpoint {ms:.0} ms"
+            ));
+        }
+        let is_slowest = !each.flink.is_empty() && middle.seconds >= slowest;
         for objection in middle.objections(each.case.is_stateful, is_slowest) {
             lines.push(format!("{name} does not count, {objection}"));
         }
@@ -165,6 +173,7 @@ mod tests {
                 mean_ms: 12.0,
                 max_ms: 40.0,
                 state_bytes: 64 << 20,
+                synchronous_ms: Some(7.0),
             }),
             others_cores: 0.1,
         }
@@ -201,6 +210,10 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("output checked: 7 rows"), "{text}");
+        assert!(
+            text.contains("Millstream: synchronous part of the middle checkpoint 7 ms"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::case::{Case, Input};
+use super::growing::{PATIENCE, STATE_BYTES, middle};
 use super::outcome::{Checkpoints, Outcome};
 use super::tools::{last_line, python_with, run};
 use crate::report::Failure;
@@ -32,8 +33,14 @@ impl Flink {
     }
 
     /// One run in the warm cluster, on RocksDB, with mini-batches or without.
-    pub fn measure(&self, case: &Case, data: &Path, mini_batch: bool) -> Result<Outcome, Failure> {
-        let rows = case.rows(case.units().flink);
+    pub fn measure(
+        &self,
+        case: &Case,
+        units: u64,
+        data: &Path,
+        mini_batch: bool,
+    ) -> Result<Outcome, Failure> {
+        let rows = case.rows(units);
         let mut command = self.script(&self.dir.join("flink/bin/python"));
         command.arg(self.scripts.join("bench.py")).args([
             "run",
@@ -49,6 +56,7 @@ impl Flink {
             Input::Generated { n_keys, .. } => command
                 .args(["--var", &format!("ROWS={rows}")])
                 .args(["--var", &format!("MAXKEY={}", n_keys - 1)]),
+            Input::Growing => return self.measure_growing(),
         };
         if mini_batch {
             for setting in ["enabled=true", "allow-latency=2s", "size=50000"] {
@@ -69,6 +77,44 @@ impl Flink {
             cpu_seconds: number("tm_cpu_s") + number("jm_cpu_s"),
             peak_rss_mib: line["peak_rss_mb"].as_u64().unwrap_or(0),
             checkpoints: Some(Checkpoints::of(&line["checkpoints"])),
+            others_cores: number("others_cores"),
+        })
+    }
+
+    /// Grows state, in a cluster of its own, until it is as large as ours.
+    fn measure_growing(&self) -> Result<Outcome, Failure> {
+        let mut command = self.script(&self.dir.join("flink/bin/python"));
+        command.arg(self.scripts.join("bench.py"));
+        command.args(["bigstate", "--kills", "", "--rate", "10000000"]);
+        command.args(["--target-mb", &(STATE_BYTES >> 20).to_string()]);
+        command.args(["--seconds", &PATIENCE.as_secs().to_string()]);
+        let printed = run(&mut command)?;
+        let lines = printed.lines();
+        let lines: Vec<Value> = lines
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
+        let all = |name: &str| {
+            let checkpoints = lines.iter().filter(|line| line["kind"] == "bigstate-ckpt");
+            let values = checkpoints.filter_map(|line| line[name].as_f64());
+            values.collect::<Vec<_>>()
+        };
+        let rate = lines.iter().find(|line| line["kind"] == "bigstate-rate");
+        let rate = rate.ok_or_else(|| Failure::Unexpected(format!("no rate in: {printed}")))?;
+        let number = |name: &str| rate[name].as_f64().unwrap_or(0.0);
+        let (durations, sizes) = (all("e2e_ms"), all("state_mb"));
+        let largest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
+        Ok(Outcome {
+            rows: rate["rows"].as_u64().unwrap_or(0),
+            seconds: number("seconds"),
+            cpu_seconds: number("tm_cpu_s") + number("jm_cpu_s"),
+            peak_rss_mib: rate["rss_mb"].as_u64().unwrap_or(0),
+            checkpoints: Some(Checkpoints {
+                completed: durations.len() as u64,
+                mean_ms: durations.iter().sum::<f64>() / durations.len().max(1) as f64,
+                max_ms: largest(&durations),
+                state_bytes: (largest(&sizes) * 1e6) as u64,
+                synchronous_ms: middle(all("sync_ms")),
+            }),
             others_cores: number("others_cores"),
         })
     }

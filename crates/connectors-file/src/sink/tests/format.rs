@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringArray,
-    TimestampMillisecondArray,
+    TimestampMicrosecondArray,
 };
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use millstream_batch::Batch;
@@ -58,14 +58,14 @@ fn table() -> (SchemaRef, impl Strategy<Value = RecordBatch>) {
         ("i", DataType::Int64),
         ("t", DataType::Utf8),
         ("d", DataType::Float64),
-        ("ts", DataType::Timestamp(TimeUnit::Millisecond, None)),
+        ("ts", DataType::Timestamp(TimeUnit::Microsecond, None)),
         ("m", DataType::Decimal128(20, 3)),
     ]);
     let row = (
         any::<Option<i64>>(),
         prop::option::of("[a-zé\",;\r\n\\\\\u{feff} ]{0,6}"),
         prop::option::of(any::<f64>().prop_filter("finite", |d| d.is_finite())),
-        prop::option::of(-60_000_000_000_000i64..200_000_000_000_000),
+        prop::option::of(-60_000_000_000_000_000i64..200_000_000_000_000_000),
         prop::option::of(-99_999_999_999_999_999_999i128..99_999_999_999_999_999_999),
     );
     let of = Arc::clone(&schema);
@@ -75,7 +75,7 @@ fn table() -> (SchemaRef, impl Strategy<Value = RecordBatch>) {
             Arc::new(Int64Array::from_iter(rows.iter().map(|r| r.0))),
             Arc::new(StringArray::from_iter(rows.iter().map(|r| r.1.as_deref()))),
             Arc::new(Float64Array::from_iter(rows.iter().map(|r| r.2))),
-            Arc::new(TimestampMillisecondArray::from_iter(
+            Arc::new(TimestampMicrosecondArray::from_iter(
                 rows.iter().map(|r| r.3),
             )),
             Arc::new(decimals.with_precision_and_scale(20, 3).unwrap()),

@@ -1,5 +1,6 @@
-//! Minima and maxima of text, by code points.
+//! Minima and maxima of text, by code points, and last texts.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, StringArray, StringBuilder};
@@ -8,37 +9,28 @@ use arrow::datatypes::DataType;
 use millstream_state::ValueBuffer;
 
 use super::accumulator::{Accumulators, AggregateError, EncodedColumn, take};
+use super::fold::Pick;
 
-/// The lowest or highest text of each group.
-pub(super) struct TextExtreme {
-    is_max: bool,
+/// The lowest, highest or last text of each group.
+pub(super) struct PickedText<P> {
     values: Vec<Option<String>>,
+    pick: PhantomData<P>,
 }
 
-impl TextExtreme {
-    pub(super) fn min() -> Self {
+impl<P> Default for PickedText<P> {
+    fn default() -> Self {
         Self {
-            is_max: false,
             values: Vec::new(),
+            pick: PhantomData,
         }
     }
+}
 
-    pub(super) fn max() -> Self {
-        Self {
-            is_max: true,
-            values: Vec::new(),
-        }
-    }
-
+impl<P: Pick> PickedText<P> {
     fn fold(&mut self, group: usize, value: &str) {
         match &mut self.values[group] {
             Some(before) => {
-                let replaces = if self.is_max {
-                    value > &**before
-                } else {
-                    value < &**before
-                };
-                if replaces {
+                if P::replaces(value.cmp(before.as_str())) {
                     before.clear();
                     before.push_str(value);
                 }
@@ -48,7 +40,7 @@ impl TextExtreme {
     }
 }
 
-impl Accumulators for TextExtreme {
+impl<P: Pick> Accumulators for PickedText<P> {
     fn reset(&mut self, groups: usize) {
         self.values.clear();
         self.values.resize(groups, None);

@@ -1,0 +1,101 @@
+//! State that grows without end: what its checkpoints cost while it does.
+
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::ours::Cluster;
+use super::outcome::{Checkpoints, Outcome};
+use super::proc;
+use super::tools::rest;
+use crate::report::Failure;
+
+/// A side has grown enough when a checkpoint is as large as this.
+pub const STATE_BYTES: u64 = 500 << 20;
+/// Or when it had so much time.
+pub const PATIENCE: Duration = Duration::from_secs(240);
+
+impl Cluster {
+    /// Runs a job until its state is large, then cancels it.
+    pub fn measure_growing(&mut self, job: &Path) -> Result<Outcome, Failure> {
+        let before = (
+            proc::usage_of(&self.ids()),
+            proc::machine_busy(),
+            proc::now(),
+        );
+        let id = self.submit(job)?;
+        let mut peak_kib = 0;
+        let checkpoints = loop {
+            sleep(Duration::from_millis(500));
+            peak_kib = peak_kib.max(proc::usage_of(&self.ids()).rss_kib);
+            let checkpoints = rest(self.rest_port(), &format!("/jobs/{id}/checkpoints"));
+            let size = checkpoints["latest"]["completed"]["state_size"].as_u64();
+            if size.unwrap_or(0) >= STATE_BYTES || before.2.elapsed() > PATIENCE {
+                break checkpoints;
+            }
+        };
+        let elapsed = before.2.elapsed();
+        let cpu = proc::usage_of(&self.ids()).cpu.saturating_sub(before.0.cpu);
+        let others = (proc::machine_busy() - before.1).saturating_sub(cpu);
+        let details = rest(self.rest_port(), &format!("/jobs/{id}"));
+        let keyed = last_vertex(&details)?;
+        let synchronous = self.synchronous_ms(&id, &keyed["id"], &checkpoints);
+        self.cancel(&id)?;
+        Ok(Outcome {
+            rows: keyed["metrics"]["read-records"].as_u64().unwrap_or(0),
+            seconds: elapsed.as_secs_f64(),
+            cpu_seconds: cpu.as_secs_f64(),
+            peak_rss_mib: peak_kib / 1024,
+            checkpoints: Some(Checkpoints {
+                synchronous_ms: middle(synchronous),
+                ..Checkpoints::of(&checkpoints)
+            }),
+            others_cores: others.as_secs_f64() / elapsed.as_secs_f64(),
+        })
+    }
+
+    /// The synchronous part of each completed checkpoint, of its slowest subtask.
+    fn synchronous_ms(&self, job: &str, vertex: &Value, checkpoints: &Value) -> Vec<f64> {
+        let history = checkpoints["history"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        let completed = history.iter().filter(|row| row["status"] == "COMPLETED");
+        let of = |row: &Value| {
+            let vertex = vertex.as_str()?;
+            let path = format!(
+                "/jobs/{job}/checkpoints/details/{}/subtasks/{vertex}",
+                row["id"]
+            );
+            rest(self.rest_port(), &path)["summary"]["checkpoint_duration"]["sync"]["max"].as_f64()
+        };
+        completed.filter_map(of).collect()
+    }
+}
+
+fn last_vertex(details: &Value) -> Result<Value, Failure> {
+    let vertices = details["vertices"]
+        .as_array()
+        .and_then(|vertices| vertices.last().cloned());
+    vertices.ok_or_else(|| Failure::Unexpected(format!("a job without vertices: {details}")))
+}
+
+/// The median, the lower of two.
+pub fn middle(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().saturating_sub(1) / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_is_one_of_the_values() {
+        assert_eq!(middle(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(middle(vec![4.0, 1.0]), Some(1.0));
+        assert_eq!(middle(vec![]), None);
+    }
+}
