@@ -9,7 +9,7 @@ use millstream_operator::{
     Context, Emitted, Operator, OperatorError, OperatorInfo, OperatorSnapshot, Progress,
     RestoredState,
 };
-use millstream_types::{CheckpointId, MaxParallelism, MonoTime, OperatorUid};
+use millstream_types::{CheckpointId, Epoch, MaxParallelism, MonoTime, OperatorUid};
 
 pub(crate) fn waker() -> &'static Waker {
     TaskContext::from_waker(Waker::noop()).waker()
@@ -24,6 +24,7 @@ pub(crate) fn info(subtask_index: u32, parallelism: u32, attempt: u32) -> Operat
         parallelism,
         max_parallelism: MaxParallelism::new(128).unwrap(),
         attempt,
+        epoch: Epoch(1),
         inputs: vec![Arc::clone(&none)],
         output: none,
     }

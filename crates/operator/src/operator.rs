@@ -4,7 +4,7 @@ use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use millstream_batch::Batch;
 use millstream_state::{KeyedStateBackend, StateDescriptor};
-use millstream_types::{CheckpointId, EventTime, MaxParallelism, MonoTime, OperatorUid};
+use millstream_types::{CheckpointId, Epoch, EventTime, MaxParallelism, MonoTime, OperatorUid};
 
 use crate::OperatorError;
 
@@ -23,6 +23,9 @@ pub struct OperatorInfo {
     pub max_parallelism: MaxParallelism,
     /// How often this subtask was started before.
     pub attempt: u32,
+    /// The claim that it runs under: of two attempts that run at once, the one with the lower epoch
+    /// is over and does not know it.
+    pub epoch: Epoch,
     /// Schemas of the inputs, in order.
     pub inputs: Vec<SchemaRef>,
     /// Schema of the output.

@@ -10,7 +10,7 @@ use millstream_operator::{
     Context, Emitted, Event, Expression, Operator, OperatorError, OperatorInfo, Progress,
 };
 use millstream_state::{KeyedStateBackend, MemoryBackend, StateTable};
-use millstream_types::{KeyGroupRange, MaxParallelism, MonoTime, OperatorUid};
+use millstream_types::{Epoch, KeyGroupRange, MaxParallelism, MonoTime, OperatorUid};
 
 /// The column at a position.
 pub(crate) struct ColumnExpr(pub(crate) usize, pub(crate) DataType);
@@ -52,6 +52,7 @@ impl<O: Operator> Harness<O> {
                 parallelism: 1,
                 max_parallelism,
                 attempt: 0,
+                epoch: Epoch(1),
                 inputs: vec![Arc::clone(input)],
                 output: Arc::clone(output),
             },

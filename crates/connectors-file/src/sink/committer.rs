@@ -93,13 +93,10 @@ impl FileCommitter {
         let directory = staging_directory(Path::new(&self.config.path), self.job);
         // Without the directory there are no leftovers; what cannot be listed stays.
         let entries = self.fs.list(&directory).unwrap_or_default();
+        // A later epoch's are not ours to judge: it runs, and we are over without knowing it.
         let own = entries.into_iter().filter(|entry| {
-            entry
-                .name
-                .to_str()
-                .and_then(Owner::of_staging_name)
-                .as_ref()
-                == Some(&owner)
+            let staged = entry.name.to_str().and_then(Owner::of_staging_name);
+            staged.is_some_and(|(of, epoch)| of == owner && epoch <= info.epoch)
         });
         let paths = own.map(|entry| directory.join(entry.name));
         paths.filter(|path| !promised.contains(path)).collect()
@@ -118,9 +115,9 @@ impl Committer for FileCommitter {
         }
     }
 
-    /// Removes the staging files of this subtask, in this job and at this parallelism, that are not
-    /// promised. What was written at another parallelism stays: its promises may have been dealt to
-    /// other subtasks.
+    /// Removes the staging files of this subtask, in this job, at this parallelism and up to this
+    /// epoch, that are not promised. What was written at another parallelism stays: its promises
+    /// may have been dealt to other subtasks.
     fn abort_leftovers(&self, info: &OperatorInfo, promised: &[Committable]) {
         let promised: Result<Vec<PathBuf>, OperatorError> = promised
             .iter()

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use millstream_operator::OperatorInfo;
-use millstream_types::{CheckpointId, JobId};
+use millstream_types::{CheckpointId, Epoch, JobId};
 use xxhash_rust::xxh3::xxh3_64;
 
 const STAGING: &str = ".staging";
@@ -39,13 +39,20 @@ impl Owner {
     }
 
     /// The name while the file is written. `nonce` is the attempt's, `sequence` the file's in it.
-    pub(super) fn staging_name(&self, nonce: u64, sequence: u64, extension: &str) -> String {
+    pub(super) fn staging_name(
+        &self,
+        epoch: Epoch,
+        nonce: u64,
+        sequence: u64,
+        extension: &str,
+    ) -> String {
         let Self {
             uid,
             subtask,
             parallelism,
         } = self;
-        format!("{uid}.{subtask:05}-of-{parallelism:05}.{nonce:016x}.{sequence:06}.{extension}")
+        let writer = format!("{:010}-{nonce:016x}", epoch.0);
+        format!("{uid}.{subtask:05}-of-{parallelism:05}.{writer}.{sequence:06}.{extension}")
     }
 
     /// The name once it is committed.
@@ -60,22 +67,25 @@ impl Owner {
         format!("part-{uid}-{subtask:05}-{checkpoint:010}-{nonce:016x}-{sequence:06}.{extension}")
     }
 
-    /// Whose file a staging name says it is; none if it is no such name.
+    /// Whose file a staging name says it is, and of which epoch; none if it is no such name. Names
+    /// without an epoch are of a version that wrote none, and older than all others.
     ///
     /// Read from the right: a uid may hold dots itself.
-    pub(super) fn of_staging_name(name: &str) -> Option<Self> {
+    pub(super) fn of_staging_name(name: &str) -> Option<(Self, Epoch)> {
         let mut fields = name.rsplitn(5, '.');
         let (_extension, sequence) = (fields.next()?, fields.next()?);
-        let (nonce, subtask, uid) = (fields.next()?, fields.next()?, fields.next()?);
+        let (writer, subtask, uid) = (fields.next()?, fields.next()?, fields.next()?);
+        let (epoch, nonce) = writer.split_once('-').unwrap_or(("0", writer));
         let is_number = |text: &str| text.parse::<u64>().is_ok();
         if !is_number(sequence) || nonce.len() != 16 || u64::from_str_radix(nonce, 16).is_err() {
             return None;
         }
         let (subtask, parallelism) = subtask.split_once("-of-")?;
-        Some(Self {
+        let owner = Self {
             uid: uid.to_owned(),
             subtask: subtask.parse().ok()?,
             parallelism: parallelism.parse().ok()?,
-        })
+        };
+        Some((owner, Epoch(epoch.parse().ok()?)))
     }
 }

@@ -9,7 +9,7 @@ use millstream_batch::{Batch, RowKind};
 use millstream_env::fs::{File, Fs, OpenMode};
 use millstream_graph::FileSink;
 use millstream_operator::{Committable, ErrorKind, OperatorError, OperatorInfo, SinkWriter};
-use millstream_types::{CheckpointId, JobId};
+use millstream_types::{CheckpointId, Epoch, JobId};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::fault;
@@ -39,6 +39,7 @@ pub struct FileSinkWriter {
 
 struct Attempt {
     owner: Owner,
+    epoch: Epoch,
     nonce: u64,
     next_sequence: u64,
 }
@@ -112,7 +113,7 @@ impl FileSinkWriter {
         let extension = self.config.format.extension();
         let name = attempt
             .owner
-            .staging_name(attempt.nonce, sequence, extension);
+            .staging_name(attempt.epoch, attempt.nonce, sequence, extension);
         let path = self.staging.join(name);
         let file = self.fs.open(&path, OpenMode::CreateNew);
         let mut buffer = Vec::with_capacity(WRITE_BYTES);
@@ -146,6 +147,7 @@ impl SinkWriter for FileSinkWriter {
         create_directories(self.fs.as_ref(), &self.staging).map_err(fault::of_file_system)?;
         self.attempt = Some(Attempt {
             owner: Owner::new(info),
+            epoch: info.epoch,
             nonce,
             next_sequence: 0,
         });

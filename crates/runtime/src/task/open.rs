@@ -275,6 +275,7 @@ fn info(setup: &TaskSetup, id: millstream_graph::OperatorId) -> OperatorInfo {
         parallelism: setup.vertex.parallelism,
         max_parallelism: setup.vertex.max_parallelism,
         attempt: setup.target.task.attempt.0,
+        epoch: setup.target.epoch,
         inputs: inputs
             .iter()
             .map(|edge| setup.graph.edge_schema(edge))

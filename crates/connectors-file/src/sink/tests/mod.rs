@@ -11,7 +11,7 @@ use millstream_batch::Batch;
 use millstream_env::fs::{MemoryFs, RealFs};
 use millstream_graph::{FileFormat, SinkFormat};
 use millstream_operator::{CommitFailure, Committable, ErrorKind, OperatorInfo};
-use millstream_types::{CheckpointId, Disposition, MaxParallelism, OperatorUid};
+use millstream_types::{CheckpointId, Disposition, Epoch, MaxParallelism, OperatorUid};
 
 use crate::testing::{files, put, read, schema, source};
 
@@ -28,6 +28,7 @@ fn info(subtask_index: u32, parallelism: u32) -> OperatorInfo {
         parallelism,
         max_parallelism: MaxParallelism::new(128).unwrap(),
         attempt: 0,
+        epoch: Epoch(3),
         inputs: Vec::new(),
         output: schema(&[]),
     }
@@ -268,16 +269,22 @@ fn leftovers_go_and_promised_and_foreign_files_stay() {
     old.writer.prepare_commit(CheckpointId(2)).unwrap();
     old.writer.write(&numbers(2..3)).unwrap();
     let foreign = [
-        // Another subtask, another sink, another parallelism, no file of a sink at all.
+        // Another subtask, another sink, another parallelism, a later epoch, no file of a sink.
         "out.v1.00001-of-00002.0000000000000001.000000.jsonl",
         "other.00000-of-00002.0000000000000001.000000.jsonl",
         "x.out.v1.00000-of-00002.0000000000000001.000000.jsonl",
         "out.v1.00000-of-00003.0000000000000001.000000.jsonl",
+        "out.v1.00000-of-00002.0000000004-0000000000000001.000000.jsonl",
         "out.v1.notes.txt",
     ];
     foreign
         .iter()
         .for_each(|name| put(fs.as_ref(), &format!("/out/.staging/{JOB}/{name}"), b"x"));
+    // Of an earlier epoch, and of a version that wrote no epoch.
+    for old in ["0000000002-0000000000000001", "0000000000000002"] {
+        let name = format!("/out/.staging/{JOB}/out.v1.00000-of-00002.{old}.000000.jsonl");
+        put(fs.as_ref(), &name, b"x");
+    }
     put(
         fs.as_ref(),
         "/out/.staging/another-job/out.v1.00000-of-00002.0000000000000001.000000.jsonl",
@@ -421,7 +428,7 @@ fn long_uids_fit_into_a_name_and_stay_apart() {
         names::Owner::new(&OperatorInfo { uid, ..info(0, 1) })
     };
     let name = owner('a').final_name(CheckpointId(1), 1, 0, "jsonl");
-    assert!(name.len() <= 255 && owner('a').staging_name(1, 0, "jsonl").len() <= 255);
+    assert!(name.len() <= 255 && owner('a').staging_name(Epoch(1), 1, 0, "jsonl").len() <= 255);
     assert_ne!(owner('a'), owner('b'));
 }
 
