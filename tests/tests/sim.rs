@@ -42,6 +42,8 @@ mod recorder;
 mod run;
 #[path = "sim/scenario.rs"]
 mod scenario;
+#[path = "sim/self_test.rs"]
+mod self_test;
 #[path = "sim/store.rs"]
 mod store;
 #[path = "sim/user.rs"]

@@ -1,4 +1,4 @@
-//! Judges the claim chain and what it promises: I5, I8, I9, I11, I18. It sees every write that was
+//! Judges the claim chain and what it promises: I5, I8 to I11, I18. It sees every write that was
 //! made to the store, in the order in which they were made.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +14,7 @@ use millstream_types::{Checksum, Epoch, JobId, ObjectName};
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
 
+use crate::journal::Restored;
 use crate::recorder::Recorder;
 
 /// What was seen of the chain of one job.
@@ -30,7 +31,8 @@ pub struct ChainWatch {
     last: Option<Last>,
     completed: BTreeSet<u64>,
     newest: Option<CompletedCheckpoint>,
-    n_epochs: u64,
+    /// The newest checkpoint as of the claim, by epoch.
+    claims: BTreeMap<u64, Option<u64>>,
     end: Option<TerminalState>,
 }
 
@@ -53,7 +55,7 @@ impl ChainWatch {
             last: None,
             completed: BTreeSet::new(),
             newest: None,
-            n_epochs: 0,
+            claims: BTreeMap::new(),
             end: None,
         }
     }
@@ -69,8 +71,20 @@ impl ChainWatch {
     }
 
     /// Epochs that were claimed.
-    pub fn n_epochs(&self) -> u64 {
-        self.n_epochs
+    pub fn n_epochs(&self) -> usize {
+        self.claims.len()
+    }
+
+    /// I10: an epoch begins from the newest checkpoint as of its claim.
+    pub fn check_restore(&self, restored: Restored) -> Result<(), String> {
+        let Restored { epoch, checkpoint } = restored;
+        match self.claims.get(&epoch) {
+            Some(newest) if *newest == checkpoint => Ok(()),
+            expected => Err(format!(
+                "I10: epoch {epoch} begins from checkpoint {checkpoint:?}, and should from \
+                 {expected:?}"
+            )),
+        }
     }
 
     /// How the chain says the job ended.
@@ -124,7 +138,10 @@ impl ChainWatch {
         }
         self.check_place(&entry)?;
         match &entry.kind {
-            EntryKind::Claim { .. } => self.n_epochs += 1,
+            EntryKind::Claim { .. } => {
+                let newest = self.newest_completed();
+                self.claims.insert(entry.epoch.0, newest);
+            }
             EntryKind::Completed(completed) => self.complete(entry.epoch, completed)?,
             EntryKind::Boundary { .. } => self.boundary = number,
             EntryKind::Terminal(end) => self.end = Some(*end),

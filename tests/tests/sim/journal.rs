@@ -62,6 +62,34 @@ struct Inner {
     lines: Vec<String>,
     hash: Xxh3,
     paths: BTreeMap<String, u64>,
+    restores: Vec<Restored>,
+}
+
+/// What a jobmanager says an epoch begins from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Restored {
+    pub epoch: u64,
+    /// None if there was no checkpoint.
+    pub checkpoint: Option<u64>,
+}
+
+impl Restored {
+    /// As the line says it, if it is such a line.
+    fn of(line: &str) -> Option<Self> {
+        let is_found = line.contains("event_id=RSTR-0002");
+        if !is_found && !line.contains("event_id=RSTR-0003") {
+            return None;
+        }
+        let number = |words: &str| {
+            let rest = line.split_once(words)?.1;
+            let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+            digits.parse().ok()
+        };
+        Some(Self {
+            epoch: number("leader_epoch=")?,
+            checkpoint: is_found.then(|| number("from Checkpoint ")).flatten(),
+        })
+    }
 }
 
 impl Journal {
@@ -78,6 +106,7 @@ impl Journal {
                 *inner.paths.entry((*path).to_owned()).or_default() += 1;
             }
         }
+        inner.restores.extend(Restored::of(line));
         inner.lines.push(line.to_owned());
     }
 
@@ -89,6 +118,11 @@ impl Journal {
     /// How often each path was taken.
     pub fn paths(&self) -> BTreeMap<String, u64> {
         self.0.lock().paths.clone()
+    }
+
+    /// What epochs began from, since the last call.
+    pub fn take_restores(&self) -> Vec<Restored> {
+        std::mem::take(&mut self.0.lock().restores)
     }
 
     /// Of all lines so far.

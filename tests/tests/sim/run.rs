@@ -369,7 +369,13 @@ impl Simulation {
         }
         if let Some(chain) = &mut self.chain {
             let store = self.world.objects.inner();
-            chain.look(store).map_err(|violation| vec![violation])?;
+            let judged = chain.look(store).and_then(|()| {
+                let restores = self.journal.take_restores();
+                restores
+                    .into_iter()
+                    .try_for_each(|restored| chain.check_restore(restored))
+            });
+            judged.map_err(|violation| vec![violation])?;
         }
         self.check_promises()?;
         match seen.status {
@@ -443,7 +449,7 @@ impl Simulation {
             self.journal.count(&format!("store: {fault:?}"), times);
         }
         if let Some(chain) = &self.chain {
-            self.journal.count("epochs", chain.n_epochs());
+            self.journal.count("epochs", chain.n_epochs() as u64);
             self.journal
                 .count("checkpoints", chain.n_completed() as u64);
         }

@@ -1,0 +1,137 @@
+//! What judges a run is judged: each thing that must not be is shown to it.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use futures::executor::block_on;
+use millstream_coordination::chain::{
+    CheckpointIds, CompletedCheckpoint, Entry, EntryKind, EntryNumber, TerminalState, WriterNonce,
+};
+use millstream_env::fs::{Fs, MemoryFs};
+use millstream_types::{CheckpointId, Checksum, Epoch, JobId, ObjectName};
+use object_store::ObjectStoreExt;
+
+use crate::chain::ChainWatch;
+use crate::journal::Restored;
+use crate::options::{OUTPUT, Options};
+use crate::output::OutputWatch;
+use crate::recorder::Recorder;
+
+const JOB: JobId = JobId::from_bytes([7; 16]);
+
+fn claim() -> EntryKind {
+    let ids = CheckpointIds::block(CheckpointId(1), 32);
+    EntryKind::Claim { ids }
+}
+
+/// A chain of these epochs and kinds, from number 1 on.
+fn chain(entries: &[(u64, EntryKind)]) -> Vec<Entry> {
+    let mut prev = Entry::root(JOB);
+    let numbered = (1..).zip(entries);
+    let chain = numbered.map(|(number, (epoch, kind))| {
+        let entry = Entry {
+            number: EntryNumber(number),
+            prev,
+            epoch: Epoch(*epoch),
+            nonce: WriterNonce(9),
+            kind: kind.clone(),
+        };
+        prev = entry.hash();
+        entry
+    });
+    chain.collect()
+}
+
+fn put(store: &Recorder, name: &str, bytes: Vec<u8>) {
+    let path = object_store::path::Path::from(format!("{JOB}/{name}"));
+    block_on(store.put(&path, Bytes::from(bytes).into())).unwrap();
+}
+
+fn judged(entries: &[Entry]) -> Result<(), String> {
+    let store = Recorder::default();
+    for entry in entries {
+        let name = format!("chain/{:020}", entry.number.0);
+        put(&store, &name, entry.canonical_bytes());
+    }
+    ChainWatch::new(JOB, 2).look(&store)
+}
+
+fn assert_found(result: Result<(), String>, rule: &str) {
+    let violation = result.unwrap_err();
+    assert!(violation.starts_with(rule), "{violation}");
+}
+
+#[test]
+fn a_chain_must_have_no_gap_and_rising_epochs_and_an_end() {
+    let terminal = EntryKind::Terminal(TerminalState::Finished);
+    let good = chain(&[(1, claim()), (2, claim()), (2, terminal.clone())]);
+    assert_eq!(judged(&good), Ok(()));
+    assert_found(judged(&good[1..]), "I8");
+    assert_found(judged(&[good[0].clone(), good[2].clone()]), "I8");
+    assert_found(judged(&chain(&[(1, claim()), (1, claim())])), "I8");
+    assert_found(judged(&chain(&[(1, claim()), (2, terminal.clone())])), "I8");
+    let after = chain(&[(1, claim()), (1, terminal), (2, claim())]);
+    assert_found(judged(&after), "I18");
+    let mut torn = good.clone();
+    torn[1].prev = Checksum(0);
+    assert_found(judged(&torn), "I8");
+}
+
+#[test]
+fn a_checkpoint_must_have_its_metadata_and_a_name_one_content() {
+    let completed = EntryKind::Completed(CompletedCheckpoint {
+        id: CheckpointId(1),
+        metadata: ObjectName::new("chk-1/1-00000000000000ff/_metadata").unwrap(),
+        checksum: Checksum(1),
+    });
+    assert_found(judged(&chain(&[(1, claim()), (1, completed)])), "I9");
+    let store = Recorder::default();
+    put(
+        &store,
+        "chk-1/1-00000000000000ff/v0.0-00000000000000ff",
+        vec![1],
+    );
+    put(
+        &store,
+        "chk-1/1-00000000000000ff/v0.0-00000000000000ff",
+        vec![2],
+    );
+    assert_found(ChainWatch::new(JOB, 2).look(&store), "F9");
+}
+
+#[test]
+fn an_epoch_must_begin_from_what_was_newest_at_its_claim() {
+    let store = Recorder::default();
+    let entry = &chain(&[(1, claim())])[0];
+    put(
+        &store,
+        "chain/00000000000000000001",
+        entry.canonical_bytes(),
+    );
+    let mut watch = ChainWatch::new(JOB, 2);
+    watch.look(&store).unwrap();
+    let restored = |epoch, checkpoint| Restored { epoch, checkpoint };
+    assert_eq!(watch.check_restore(restored(1, None)), Ok(()));
+    assert_found(watch.check_restore(restored(1, Some(3))), "I10");
+    assert_found(watch.check_restore(restored(2, None)), "I10");
+}
+
+#[test]
+fn output_must_be_right_and_must_stay() {
+    let memory = MemoryFs::default();
+    let files: &dyn Fs = &memory;
+    files.create_dir_all(Path::new(OUTPUT)).unwrap();
+    let mut watch = OutputWatch::new(&Options::of(1), memory.clone());
+    let path =
+        |n: u32| Path::new(OUTPUT).join(format!("part-out-00000-000000000{n}-0f-000000.csv"));
+    files.write_new(&path(1), b"key,n,sum\n0,1,1\n").unwrap();
+    assert_eq!(watch.look(), [""; 0]);
+    assert_eq!(
+        watch.promised_by().map(|(_, id)| id).collect::<Vec<_>>(),
+        [1]
+    );
+    files.write_new(&path(2), b"key,n,sum\n0,2,4\n").unwrap();
+    assert!(watch.look()[0].starts_with("wrong-sum"));
+    files.remove(&path(1)).unwrap();
+    assert!(watch.look()[1].starts_with("file-vanished"));
+}
