@@ -81,7 +81,7 @@ fn an_updates_two_rows_are_never_cut_apart() {
 
 #[test]
 fn a_batch_without_columns_still_has_rows() {
-    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(3));
+    let options = RecordBatchOptions::new().with_row_count(Some(3));
     let records =
         RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).unwrap();
     assert_eq!(Batch::new(records).take(&[2, 1]).unwrap().num_rows(), 2);
