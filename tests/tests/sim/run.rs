@@ -320,9 +320,11 @@ impl Simulation {
             }
         }
         self.crash(JOBMANAGERS[1 - self.current]);
-        if self.had_two {
-            // Nobody elects jobmanagers: a job that the other one claimed last stays suspended here
-            // until somebody starts this one again.
+        // Nobody elects jobmanagers: a job that the other one claimed last stays suspended here until
+        // somebody starts this one again. So does one whose chain a stale listing did not show: it
+        // never starts empty.
+        let is_stale = self.world.options.store.stale_list > 0.0;
+        if self.had_two || is_stale {
             self.crash(JOBMANAGERS[self.current]);
         }
         for host in hosts {
