@@ -9,7 +9,7 @@ use crate::report::Failure;
 use crate::tidy;
 
 /// The one profile of tests, so that nothing is built twice.
-const PROFILE: &str = "ci";
+pub const PROFILE: &str = "ci";
 
 /// A command of CI.
 struct Step {
@@ -126,7 +126,8 @@ fn require_components(root: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn has(root: &Path, args: &[&str]) -> bool {
+/// Whether a subcommand of cargo is there.
+pub fn has(root: &Path, args: &[&str]) -> bool {
     let mut command = cargo(root, args);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
@@ -149,7 +150,7 @@ fn run_step(root: &Path, step: &Step) -> Result<(), Failure> {
 
 /// `cargo` as the developer would start it: what this program's own `cargo run` put into the
 /// environment would make it build some packages again.
-fn cargo(root: &Path, args: &[&str]) -> Command {
+pub fn cargo(root: &Path, args: &[&str]) -> Command {
     let mut command = Command::new("cargo");
     command.args(args).current_dir(root);
     for (name, _) in std::env::vars_os() {

@@ -8,6 +8,7 @@ mod bench;
 mod ci;
 mod conformance;
 mod cpu;
+mod red;
 mod report;
 mod rust_source;
 mod tidy;
@@ -32,8 +33,9 @@ enum Task {
     Ci,
     /// What compilers do not check: arrows between crates, hooks, citations, file lengths.
     Tidy,
-    /// Writes docs/conformance.md: which test proves which item of the checklist.
-    Conformance,
+    /// Writes docs/conformance.md: which test proves which item of the checklist. Or shows that such
+    /// tests go red under planted faults.
+    Conformance(conformance::ConformanceArgs),
     /// Measures rows per CPU-second, and appends them to docs/benchmarks.md.
     Bench(bench::BenchArgs),
 }
@@ -43,7 +45,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Ci => ci::run(&root),
         Task::Tidy => tidy::run(&root),
-        Task::Conformance => conformance::write(&root),
+        Task::Conformance(args) => conformance::conformance(&root, &args),
         Task::Bench(args) => bench::bench(&root, &args),
     };
     match result {

@@ -52,16 +52,26 @@ impl RustSource {
         Self { lines: lexer.lines }
     }
 
-    /// The first line, from 0, that belongs to tests: by convention they come last in a file.
+    /// The first line, from 0, that belongs to tests: by convention they come last in a file. A module
+    /// of tests that is only named here, and lies in a file of its own, begins nothing.
     pub fn tests_start(&self) -> usize {
-        let marks_tests = |line: &SourceLine| {
-            let code = line.code.trim_start();
-            code.starts_with("#[cfg(test)]") || code.starts_with("#[cfg(all(test,")
+        let begins_tests = |index: &usize| {
+            let code = self.lines[*index].code.trim_start();
+            let is_marked = code.starts_with("#[cfg(test)]") || code.starts_with("#[cfg(all(test,");
+            is_marked && self.opens_block(*index)
         };
-        self.lines
-            .iter()
-            .position(marks_tests)
+        (0..self.lines.len())
+            .find(begins_tests)
             .unwrap_or(self.lines.len())
+    }
+
+    /// Whether the item from this line on has a body.
+    fn opens_block(&self, index: usize) -> bool {
+        let code = self.lines[index..]
+            .iter()
+            .flat_map(|line| line.code.chars());
+        let first = code.into_iter().find(|c| matches!(c, '{' | ';'));
+        first == Some('{')
     }
 }
 
@@ -275,6 +285,8 @@ mod tests {
     fn tests_begin_at_their_attribute() {
         let source = RustSource::parse("fn a() {}\n// #[cfg(test)]\n#[cfg(test)]\nmod tests {}\n");
         assert_eq!(source.tests_start(), 2);
+        let named = RustSource::parse("#[cfg(test)]\n#[path = \"x.rs\"]\nmod tests;\nfn a() {}\n");
+        assert_eq!(named.tests_start(), 4);
         assert_eq!(RustSource::parse("fn a() {}").tests_start(), 1);
     }
 }

@@ -17,6 +17,8 @@ pub struct TextFile {
 
 /// The files that checks look at.
 pub struct Tree {
+    /// Where they lie.
+    pub root: PathBuf,
     /// Rust sources, split into code and comments.
     pub rust: Vec<(PathBuf, RustSource)>,
     /// Prose, schemas, configuration.
@@ -30,6 +32,7 @@ impl Tree {
     /// Reads the tree below `root`; build output and hidden folders are left out.
     pub fn read(root: &Path) -> Result<Self, Failure> {
         let mut tree = Self {
+            root: root.to_owned(),
             rust: Vec::new(),
             texts: Vec::new(),
         };
@@ -63,6 +66,13 @@ impl Tree {
             }
         }
         Ok(tree)
+    }
+
+    /// The text of any file, as it stands there.
+    pub fn raw(&self, path: impl AsRef<Path>) -> Result<String, Failure> {
+        let path = path.as_ref();
+        std::fs::read_to_string(self.root.join(path))
+            .map_err(Failure::io(format!("read {}", path.display())))
     }
 
     /// The text of a file that checks need.

@@ -70,6 +70,11 @@ pub fn check(root: &Path) -> Result<Vec<Violation>, Failure> {
         .collect())
 }
 
+/// The crates that reach no clock, socket, file or serialiser.
+pub fn pure_crates() -> Result<Vec<String>, Failure> {
+    Ok(Rules::parse(RULES)?.pure.into_iter().collect())
+}
+
 fn packages(metadata: &Value) -> Result<Vec<Package>, Failure> {
     let unexpected = || Failure::Unexpected("cargo metadata has no packages".to_owned());
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

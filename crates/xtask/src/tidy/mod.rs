@@ -12,6 +12,8 @@ use crate::conformance;
 use crate::report::{Failure, Violation};
 use crate::tree::Tree;
 
+pub use arrows::pure_crates;
+
 /// Runs every check and reports all complaints at once.
 pub fn run(root: &Path) -> Result<(), Failure> {
     let tree = Tree::read(root)?;
