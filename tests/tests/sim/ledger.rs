@@ -57,7 +57,9 @@ pub fn append(seeds: &str, results: &[Value]) {
 /// The commit of what ran, and whether it was changed since.
 fn commit() -> String {
     let git = |args: &[&str]| {
-        let output = Command::new("git").args(args).output().unwrap();
+        let mut command = Command::new("git");
+        let here = command.current_dir(env!("CARGO_MANIFEST_DIR"));
+        let output = here.args(args).output().unwrap();
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     };
     let is_clean = git(&["status", "--porcelain", "--untracked-files=no"]).is_empty();
