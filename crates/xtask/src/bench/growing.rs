@@ -7,15 +7,17 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::ours::Cluster;
-use super::outcome::{Checkpoints, Outcome};
+use super::outcome::{CHECKPOINTS_MIN, Checkpoints, Outcome};
 use super::proc;
 use super::tools::rest;
 use crate::report::Failure;
 
-/// A side has grown enough when a checkpoint is as large as this.
+/// A side has grown enough when a checkpoint is as large as this, of several.
 pub const STATE_BYTES: u64 = 500 << 20;
 /// Or when it had so much time.
 pub const PATIENCE: Duration = Duration::from_secs(240);
+/// Rows a second at most, on either side.
+pub const RATE: u64 = 60_000;
 
 impl Cluster {
     /// Runs a job until its state is large, then cancels it.
@@ -32,7 +34,9 @@ impl Cluster {
             peak_kib = peak_kib.max(proc::usage_of(&self.ids()).rss_kib);
             let checkpoints = rest(self.rest_port(), &format!("/jobs/{id}/checkpoints"));
             let size = checkpoints["latest"]["completed"]["state_size"].as_u64();
-            if size.unwrap_or(0) >= STATE_BYTES || before.2.elapsed() > PATIENCE {
+            let is_large = size.unwrap_or(0) >= STATE_BYTES;
+            let completed = Checkpoints::of(&checkpoints).completed;
+            if is_large && completed >= CHECKPOINTS_MIN || before.2.elapsed() > PATIENCE {
                 break checkpoints;
             }
         };
@@ -91,6 +95,13 @@ pub fn middle(mut values: Vec<f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_job_makes_as_many_rows_as_flink_is_told_to() {
+        let job = crate::workspace_root().join("tests/bench/jobs/growing-state.yaml");
+        let text = std::fs::read_to_string(job).unwrap();
+        assert!(text.contains(&format!("rate: {RATE}\n")), "{text}");
+    }
 
     #[test]
     fn the_middle_is_one_of_the_values() {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Checkpoints that a run must have completed to count.
-const CHECKPOINTS_MIN: u64 = 5;
+pub const CHECKPOINTS_MIN: u64 = 5;
 /// What the slower side must take.
 const SECONDS_MIN: f64 = 60.0;
 

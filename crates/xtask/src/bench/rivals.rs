@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::case::{Case, Input};
-use super::growing::{PATIENCE, STATE_BYTES, middle};
+use super::growing::{PATIENCE, RATE, STATE_BYTES, middle};
 use super::outcome::{Checkpoints, Outcome};
 use super::tools::{last_line, python_with, run};
 use crate::report::Failure;
@@ -85,7 +85,7 @@ impl Flink {
     fn measure_growing(&self) -> Result<Outcome, Failure> {
         let mut command = self.script(&self.dir.join("flink/bin/python"));
         command.arg(self.scripts.join("bench.py"));
-        command.args(["bigstate", "--kills", "", "--rate", "10000000"]);
+        command.args(["bigstate", "--kills", "", "--rate", &RATE.to_string()]);
         command.args(["--target-mb", &(STATE_BYTES >> 20).to_string()]);
         command.args(["--seconds", &PATIENCE.as_secs().to_string()]);
         let printed = run(&mut command)?;
