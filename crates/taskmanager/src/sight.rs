@@ -3,12 +3,14 @@
 //! Tasks would write their state into another directory of the same name, and nobody would notice
 //! before the first restore does not find it.
 
+use std::error::Error;
 use std::time::Duration;
 
 use millstream_config::StorageLocation;
 use millstream_coordination::protocol::CheckpointStorage;
 use millstream_env::Env;
 use millstream_launch::StorageAccess;
+use millstream_snapshot::StoreError;
 use millstream_snapshot::jobs::{DirectoryMark, mark_of};
 use millstream_telemetry::chain;
 use parking_lot::Mutex;
@@ -96,11 +98,45 @@ fn difference(storage: &CheckpointStorage, found: Option<DirectoryMark>) -> Opti
 pub(crate) enum Unseen {
     /// It is another.
     Other(Box<OtherStorage>),
+    /// It refuses this machine, for lack of rights for instance. The jobs that run into it say so.
+    Refused {
+        /// In words, with what to do.
+        reason: String,
+    },
     /// It could not be looked at; that may pass.
     Failed {
         /// In words, with what to do.
         reason: String,
     },
+}
+
+/// Why a look showed nothing.
+struct Blind {
+    cause: String,
+    is_refused: bool,
+}
+
+impl Blind {
+    fn by(error: &(dyn Error + 'static), remedy: &str) -> Self {
+        let mut is_refused = false;
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            let of_store = error.downcast_ref::<StoreError>();
+            is_refused |= matches!(of_store, Some(StoreError::Refused { .. }));
+            cause = error.source();
+        }
+        Self {
+            cause: format!("{} ({remedy})", chain(error)),
+            is_refused,
+        }
+    }
+
+    fn passing(cause: String) -> Self {
+        Self {
+            cause,
+            is_refused: false,
+        }
+    }
 }
 
 /// Looks for the cluster's storage, once for each.
@@ -143,9 +179,14 @@ impl Sight {
         }
         let look = self.look(&storage.location);
         let found = self.env.clock().timeout(LOOK_TIMEOUT, look).await;
-        let found = found.unwrap_or_else(|elapsed| Err(chain(&elapsed)));
-        let found = found.map_err(|cause| Unseen::Failed {
-            reason: format!("checkpoints are kept in {}: {cause}", storage.location),
+        let found = found.unwrap_or_else(|elapsed| Err(Blind::passing(chain(&elapsed))));
+        let found = found.map_err(|blind| {
+            let cause = &blind.cause;
+            let reason = format!("checkpoints are kept in {}: {cause}", storage.location);
+            match blind.is_refused {
+                true => Unseen::Refused { reason },
+                false => Unseen::Failed { reason },
+            }
         })?;
         if let Some(found) = difference(storage, found) {
             let is_s3 = storage.location.starts_with("s3://");
@@ -163,18 +204,15 @@ impl Sight {
     }
 
     /// The mark of what is there; an error says what to do.
-    async fn look(&self, location: &str) -> Result<Option<DirectoryMark>, String> {
+    async fn look(&self, location: &str) -> Result<Option<DirectoryMark>, Blind> {
         let location = StorageLocation::parse(location).map_err(|fault| {
-            format!(
-                "{} ({})",
-                fault.message("the location"),
-                fault.remedy("the location")
-            )
+            let message = fault.message("the location");
+            Blind::passing(format!("{message} ({})", fault.remedy("the location")))
         })?;
         let store = self.access.look_at(&location, &self.env);
-        let store = store.map_err(|error| format!("{} ({})", chain(&error), error.remedy()))?;
+        let store = store.map_err(|error| Blind::by(&error, &error.remedy()))?;
         let mark = mark_of(&store).await;
-        mark.map_err(|error| format!("{} ({})", chain(&error), error.remedy()))
+        mark.map_err(|error| Blind::by(&error, &error.remedy()))
     }
 
     /// Jobs keep their checkpoints where the jobmanager says.

@@ -63,11 +63,18 @@ impl ControlNetwork {
         let Some(storage) = storage else {
             return Ok(());
         };
-        let seen = self.sight.check(&self.address, &storage).await;
-        seen.map_err(|unseen| match unseen {
-            Unseen::Other(other) => ConnectError::OtherStorage(other),
-            Unseen::Failed { reason } => ConnectError::StorageUnseen { reason },
-        })
+        match self.sight.check(&self.address, &storage).await {
+            Ok(()) => Ok(()),
+            Err(Unseen::Refused { reason }) => {
+                warn!(
+                    reason,
+                    "storage of the jobmanager refuses this taskmanager: jobs here will fail by it"
+                );
+                Ok(())
+            }
+            Err(Unseen::Other(other)) => Err(ConnectError::OtherStorage(other)),
+            Err(Unseen::Failed { reason }) => Err(ConnectError::StorageUnseen { reason }),
+        }
     }
 }
 
