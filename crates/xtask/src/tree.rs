@@ -1,11 +1,36 @@
 //! The files of the repository.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
+use serde_json::Value;
 use walkdir::WalkDir;
 
 use crate::report::Failure;
 use crate::rust_source::RustSource;
+
+/// What cargo says of the workspace's own packages.
+pub fn cargo_metadata(root: &Path) -> Result<Value, Failure> {
+    let output = Command::new("cargo")
+        .args([
+            "metadata",
+            "--no-deps",
+            "--format-version",
+            "1",
+            "--offline",
+        ])
+        .current_dir(root)
+        .output()
+        .map_err(Failure::io("run cargo metadata"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(Failure::Unexpected(format!(
+            "cargo metadata failed: {said}"
+        )));
+    }
+    serde_json::from_slice(&output.stdout)
+        .map_err(|error| Failure::Unexpected(format!("cargo metadata: {error}")))
+}
 
 /// A text file with its path from the root.
 pub struct TextFile {

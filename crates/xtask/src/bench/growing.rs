@@ -22,41 +22,37 @@ pub const RATE: u64 = 60_000;
 impl Cluster {
     /// Runs a job until its state is large, then cancels it.
     pub fn measure_growing(&mut self, job: &Path) -> Result<Outcome, Failure> {
-        let before = (
-            proc::usage_of(&self.ids()),
-            proc::machine_busy(),
-            proc::now(),
-        );
+        let mut meter = proc::Meter::start(&self.ids());
         let id = self.submit(job)?;
-        let mut peak_kib = 0;
         let checkpoints = loop {
             sleep(Duration::from_millis(500));
-            peak_kib = peak_kib.max(proc::usage_of(&self.ids()).rss_kib);
+            meter.look(&self.ids());
             let checkpoints = rest(self.rest_port(), &format!("/jobs/{id}/checkpoints"));
             let size = checkpoints["latest"]["completed"]["state_size"].as_u64();
             let is_large = size.unwrap_or(0) >= STATE_BYTES;
             let completed = Checkpoints::of(&checkpoints).completed;
-            if is_large && completed >= CHECKPOINTS_MIN || before.2.elapsed() > PATIENCE {
+            if is_large && completed >= CHECKPOINTS_MIN || meter.elapsed() > PATIENCE {
                 break checkpoints;
             }
         };
-        let elapsed = before.2.elapsed();
-        let cpu = proc::usage_of(&self.ids()).cpu.saturating_sub(before.0.cpu);
-        let others = (proc::machine_busy() - before.1).saturating_sub(cpu);
+        let measured = meter.stop(&self.ids());
         let details = rest(self.rest_port(), &format!("/jobs/{id}"));
+        if details["state"] != "RUNNING" {
+            let state = &details["state"];
+            return Err(Failure::Unexpected(format!(
+                "job {id} is {state}: see its jobmanager's log"
+            )));
+        }
         let keyed = last_vertex(&details)?;
         let synchronous = self.synchronous_ms(&id, &keyed["id"], &checkpoints);
         self.cancel(&id)?;
         Ok(Outcome {
             rows: keyed["metrics"]["read-records"].as_u64().unwrap_or(0),
-            seconds: elapsed.as_secs_f64(),
-            cpu_seconds: cpu.as_secs_f64(),
-            peak_rss_mib: peak_kib / 1024,
             checkpoints: Some(Checkpoints {
                 synchronous_ms: middle(synchronous),
                 ..Checkpoints::of(&checkpoints)
             }),
-            others_cores: others.as_secs_f64() / elapsed.as_secs_f64(),
+            ..measured
         })
     }
 

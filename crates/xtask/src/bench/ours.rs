@@ -117,23 +117,18 @@ impl Cluster {
 
     /// Runs a job to its end.
     pub fn measure(&mut self, case: &Case, job: &Path) -> Result<Outcome, Failure> {
-        let before = (
-            proc::usage_of(&self.ids()),
-            proc::machine_busy(),
-            proc::now(),
-        );
+        let mut meter = proc::Meter::start(&self.ids());
         let id = self.submit(job)?;
-        let mut peak_kib = 0;
         let details = loop {
             sleep(PERIOD);
-            peak_kib = peak_kib.max(proc::usage_of(&self.ids()).rss_kib);
+            meter.look(&self.ids());
             let details = rest(self.rest, &format!("/jobs/{id}"));
             match details["state"].as_str() {
                 Some("FINISHED") => break details,
                 Some("FAILED" | "CANCELED" | "SUSPENDED") => {
                     return Err(self.failed(case, &details));
                 }
-                _ if before.2.elapsed() > PATIENCE => return Err(self.failed(case, &details)),
+                _ if meter.elapsed() > PATIENCE => return Err(self.failed(case, &details)),
                 _ => {}
             }
         };
@@ -142,20 +137,17 @@ impl Cluster {
         self.until("the job process is gone", |_| {
             proc::children(taskmanager).is_empty()
         })?;
-        let cpu = proc::usage_of(&self.ids()).cpu.saturating_sub(before.0.cpu);
-        let others = (proc::machine_busy() - before.1).saturating_sub(cpu);
+        let measured = meter.stop(&self.ids());
         let rows = case.rows(case.units().ours);
         require_all_read(case, rows, &details)?;
         Ok(Outcome {
             rows,
             seconds: details["duration"].as_f64().unwrap_or(0.0) / 1e3,
-            cpu_seconds: cpu.as_secs_f64(),
-            peak_rss_mib: peak_kib / 1024,
             checkpoints: Some(Checkpoints::of(&rest(
                 self.rest,
                 &format!("/jobs/{id}/checkpoints"),
             ))),
-            others_cores: others.as_secs_f64() / before.2.elapsed().as_secs_f64(),
+            ..measured
         })
     }
 

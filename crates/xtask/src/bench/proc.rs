@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::outcome::Outcome;
 use crate::cpu::TICKS_PER_SECOND;
 
 /// One process.
@@ -18,6 +19,48 @@ pub struct Usage {
 )]
 pub fn now() -> Instant {
     Instant::now()
+}
+
+/// What some processes use, from a moment on.
+pub struct Meter {
+    cpu: Duration,
+    busy: Duration,
+    begun: Instant,
+    peak_kib: u64,
+}
+
+impl Meter {
+    pub fn start(ids: &[u32]) -> Self {
+        Self {
+            cpu: usage_of(ids).cpu,
+            busy: machine_busy(),
+            begun: now(),
+            peak_kib: 0,
+        }
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// Looks at their memory; its peak is that of all looks.
+    pub fn look(&mut self, ids: &[u32]) {
+        self.peak_kib = self.peak_kib.max(usage_of(ids).rss_kib);
+    }
+
+    /// What they used; rows and checkpoints are for the caller to fill in.
+    pub fn stop(&self, ids: &[u32]) -> Outcome {
+        let elapsed = self.elapsed().as_secs_f64();
+        let cpu = usage_of(ids).cpu.saturating_sub(self.cpu);
+        let others = (machine_busy() - self.busy).saturating_sub(cpu);
+        Outcome {
+            seconds: elapsed,
+            cpu_seconds: cpu.as_secs_f64(),
+            peak_rss_mib: self.peak_kib / 1024,
+            others_cores: others.as_secs_f64() / elapsed,
+            ..Outcome::default()
+        }
+    }
 }
 
 /// What these processes and the children they have now have used.

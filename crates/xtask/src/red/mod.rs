@@ -10,14 +10,11 @@ mod runner;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use serde_json::Value;
 
 use crate::conformance::{self, item_number};
 use crate::cpu;
 use crate::report::Failure;
-use crate::tree::Tree;
+use crate::tree::{Tree, cargo_metadata};
 
 use binary::Binary;
 use copy::Copy;
@@ -181,19 +178,7 @@ fn by_binary(tree: &Tree, faults: Vec<Fault>) -> BTreeMap<Binary, Vec<Fault>> {
 }
 
 fn target_directory(root: &Path) -> Result<PathBuf, Failure> {
-    let output = Command::new("cargo")
-        .args([
-            "metadata",
-            "--no-deps",
-            "--format-version",
-            "1",
-            "--offline",
-        ])
-        .current_dir(root)
-        .output()
-        .map_err(Failure::io("run cargo metadata"))?;
-    let metadata: Value = serde_json::from_slice(&output.stdout)
-        .map_err(|error| Failure::Unexpected(format!("cargo metadata: {error}")))?;
+    let metadata = cargo_metadata(root)?;
     let directory = metadata["target_directory"].as_str();
     directory
         .map(PathBuf::from)

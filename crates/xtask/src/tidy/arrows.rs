@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 
 use crate::report::{Failure, Violation};
+use crate::tree::cargo_metadata;
 
 const RULES: &str = include_str!("arrows.txt");
 const RULES_PATH: &str = "crates/xtask/src/tidy/arrows.txt";
@@ -44,25 +44,7 @@ enum Kind {
 
 /// Checks the workspace at `root`.
 pub fn check(root: &Path) -> Result<Vec<Violation>, Failure> {
-    let output = Command::new("cargo")
-        .args([
-            "metadata",
-            "--no-deps",
-            "--format-version",
-            "1",
-            "--offline",
-        ])
-        .current_dir(root)
-        .output()
-        .map_err(Failure::io("run cargo metadata"))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(Failure::Unexpected(format!(
-            "cargo metadata failed: {said}"
-        )));
-    }
-    let metadata: Value = serde_json::from_slice(&output.stdout)
-        .map_err(|error| Failure::Unexpected(format!("cargo metadata: {error}")))?;
+    let metadata = cargo_metadata(root)?;
     let rules = Rules::parse(RULES)?;
     Ok(packages(&metadata)?
         .iter()
