@@ -3,10 +3,13 @@
 //!
 //! Proves I1, I5 to I8, I10, fences F1, F3, F4, F5, F7, F13.
 
+#[path = "model/mod.rs"]
+mod model;
+
 use std::collections::BTreeSet;
 
-use millstream_coordination::chain::Rule;
-use millstream_tests::model::{
+use millstream_types::sabotage::Rule;
+use model::{
     ALL_OUTPUT_AFTER_FAILOVER, Bounds, COMMIT_OF_ABORTED, DUPLICATE, EARLY_OUTPUT, ExactlyOnce,
     FORKED_CHAIN, Fence, LOSS,
 };

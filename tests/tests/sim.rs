@@ -10,6 +10,8 @@
     reason = "tests; processes that run seeds take real time"
 )]
 
+#[path = "sim/acts.rs"]
+mod acts;
 #[path = "sim/batch.rs"]
 mod batch;
 #[path = "sim/chain.rs"]
@@ -26,6 +28,8 @@ mod faults;
 mod host;
 #[path = "sim/journal.rs"]
 mod journal;
+#[path = "sim/judge.rs"]
+mod judge;
 #[path = "sim/ledger.rs"]
 mod ledger;
 #[path = "sim/net.rs"]
@@ -40,17 +44,22 @@ mod panics;
 mod recorder;
 #[path = "sim/run.rs"]
 mod run;
+#[path = "sim/sabotage.rs"]
+mod sabotage;
 #[path = "sim/scenario.rs"]
 mod scenario;
 #[path = "sim/self_test.rs"]
 mod self_test;
 #[path = "sim/store.rs"]
 mod store;
+#[path = "sim/stray.rs"]
+mod stray;
 #[path = "sim/user.rs"]
 mod user;
 #[path = "sim/world.rs"]
 mod world;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -84,8 +93,16 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// What one process runs.
+/// What one process runs, with the rule taken away that is named.
 fn chosen() -> (Options, Timeline) {
+    let (mut options, timeline) = chosen_run();
+    if let Some(name) = variable(sabotage::VARIABLE) {
+        options.sabotage = sabotage::without(&name);
+    }
+    (options, timeline)
+}
+
+fn chosen_run() -> (Options, Timeline) {
     if let Some(file) = variable("SIM_SCENARIO") {
         let scenario = Scenario::read(Path::new(&file));
         return (scenario.options, scenario.timeline);
@@ -174,6 +191,61 @@ fn stored_seeds_hold_and_give_the_same_log_again() {
     for (first, again) in results.iter().zip(&results[jobs.len()..]) {
         assert_eq!(first["hash"], again["hash"], "{}", first["run"]);
     }
+}
+
+// A simulation that cannot fail proves nothing: what notices is what is listed, and the same runs
+// hold while all rules do.
+#[test]
+fn each_rule_that_is_taken_away_is_missed() {
+    if let (Some(name), Some(_)) = (variable(sabotage::VARIABLE), variable("SIM_SEEDS")) {
+        return search(&name);
+    }
+    let stored = sabotage::stored();
+    let runs = stored.iter().flat_map(|rule| {
+        let killers = rule.killers.iter();
+        killers.map(move |killer| (rule, sabotage::job(killer)))
+    });
+    let (mut names, mut jobs, mut holding) = (Vec::new(), Vec::new(), BTreeMap::new());
+    for (rule, job) in runs {
+        names.push(&rule.name);
+        holding.insert(format!("{job:?}"), job.clone());
+        jobs.push(job.with(sabotage::VARIABLE, &rule.name));
+    }
+    let n_broken = jobs.len();
+    jobs.extend(holding.into_values());
+    let results = batch::run(&jobs);
+    let (broken, whole) = results.split_at(n_broken);
+    batch::assert_all_hold(whole);
+    for (name, result) in names.iter().zip(broken) {
+        println!("{name}: {}", result["violations"]);
+        assert!(
+            sabotage::notices(result),
+            "nobody misses {name}: {result:#}"
+        );
+    }
+    let unlisted = stored
+        .iter()
+        .find(|rule| rule.killers.is_empty() && rule.why.is_empty());
+    assert!(
+        unlisted.is_none(),
+        "a rule that nobody misses needs a reason"
+    );
+}
+
+/// From scratch: how many seeds it takes to notice.
+fn search(name: &str) {
+    let seeds = new_seeds();
+    let caught = sabotage::search(name, seeds.clone());
+    if variable("SIM_LEDGER").is_some() {
+        ledger::append_search(name, &format!("{seeds:?}"), caught.as_ref());
+    }
+    let caught = caught.unwrap_or_else(|| panic!("none of the seeds {seeds:?} misses {name}"));
+    let sabotage::Caught {
+        seed,
+        after,
+        violation,
+    } = caught;
+    println!("{name}: caught by {seed}, after {after} seeds: {violation}");
 }
 
 #[test]

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_types::WallTime;
+use millstream_types::sabotage::Sabotage;
 
 pub use clock::{Clock, Elapsed, Interval, TimeSource};
 pub use exit::{Exit, ExitLog, ExitRecord};
@@ -48,6 +49,7 @@ pub struct Env {
     exit: Exit,
     fail_points: FailPoints,
     doubles: Doubles,
+    sabotage: Sabotage,
 }
 
 /// Doubles by their type.
@@ -116,6 +118,7 @@ impl Env {
             exit,
             fail_points: FailPoints::default(),
             doubles: Doubles::default(),
+            sabotage: Sabotage::default(),
         }
     }
 
@@ -194,6 +197,14 @@ impl Env {
         Arc::clone(double).downcast().ok()
     }
 
+    /// This environment with rules taken away, for tests that show that they are needed.
+    pub fn with_sabotage(&self, sabotage: Sabotage) -> Self {
+        Self {
+            sabotage,
+            ..self.clone()
+        }
+    }
+
     /// The clock.
     pub fn clock(&self) -> &Clock {
         &self.clock
@@ -227,6 +238,11 @@ impl Env {
     /// Places where a test may end this process.
     pub fn fail_points(&self) -> &FailPoints {
         &self.fail_points
+    }
+
+    /// The rules that do not hold here: none, outside of tests.
+    pub fn sabotage(&self) -> Sabotage {
+        self.sabotage
     }
 
     /// Stops this component's tasks; see [`Spawner::shutdown`].

@@ -11,7 +11,8 @@ use millstream_rpc::data::{
     DataMessage, DataReceiver, DataRefusal, DataReply, Hello, OpenChannel, ReaderFeedback,
     RefusalKind,
 };
-use millstream_types::{MonoTime, SubtaskId, rounded};
+use millstream_types::sabotage::Rule;
+use millstream_types::{Epoch, MonoTime, SubtaskId, rounded};
 use tokio::sync::mpsc;
 
 use crate::channel::Inlet;
@@ -53,6 +54,7 @@ pub(crate) async fn serve(
         return;
     }
     let mut connection = Incoming {
+        epoch: hello.epoch,
         shared,
         peer,
         live: BTreeMap::new(),
@@ -90,6 +92,9 @@ async fn greet(shared: &Shared, incoming: &mut DataReceiver) -> Result<Hello, Da
         }
     };
     let own = &shared.identity;
+    if shared.env.sabotage().removed(Rule::TalkToAnyEpoch) {
+        return Ok(hello);
+    }
     if hello.job != own.job {
         return refuse(
             RefusalKind::Stale,
@@ -133,6 +138,8 @@ struct Live {
 }
 
 struct Incoming {
+    /// The caller's, which is ours.
+    epoch: Epoch,
     shared: Arc<Shared>,
     peer: Arc<Peer>,
     live: BTreeMap<u32, Live>,
@@ -288,7 +295,7 @@ impl Incoming {
             let settings = &self.shared.settings;
             let mut receiver = FrameReceiver::new(
                 FrameChannel(number),
-                self.shared.identity.epoch,
+                self.epoch,
                 offer.codec,
                 settings.window_bytes,
                 settings.element_bytes_max,

@@ -14,10 +14,11 @@ use millstream_coordination::snapshot_types::{
     CheckpointMetrics, KeyedHandle, OperatorSubtaskState, TaskSnapshot,
 };
 use millstream_env::{Env, StopSignal, fail_points};
-use millstream_snapshot::names::CheckpointDir;
+use millstream_snapshot::names::{CheckpointDir, Nonce};
 use millstream_snapshot::upload::{Pace, Placement, SnapshotUploader};
 use millstream_state::SnapshotWork;
 use millstream_telemetry::catalog;
+use millstream_types::sabotage::Rule;
 use millstream_types::{
     CheckpointId, Epoch, JobId, KeyGroupRange, MonoTime, OperatorUid, SubtaskId,
 };
@@ -163,7 +164,10 @@ async fn upload(
     checkpoint: CheckpointId,
     stop: &StopSignal,
 ) -> Result<TaskSnapshot, String> {
-    let nonce = millstream_snapshot::names::Nonce(target.env.rng().nonce());
+    let nonce = match target.env.sabotage().removed(Rule::NameWithoutNonce) {
+        true => Nonce(0),
+        false => Nonce(target.env.rng().nonce()),
+    };
     let dir = CheckpointDir {
         checkpoint,
         epoch: target.epoch,

@@ -17,6 +17,7 @@ use millstream_operator::{
     OperatorInfo, OperatorSnapshot, Progress, RestoredState, SinkWriter, TwoPhaseSink,
 };
 use millstream_types::CheckpointId;
+use millstream_types::sabotage::Rule;
 use parking_lot::Mutex;
 
 use crate::signal::Signal;
@@ -154,7 +155,14 @@ impl TwoPhaseOperator {
         Ok(())
     }
 
+    fn removed(&self, rule: Rule) -> bool {
+        self.env.sabotage().removed(rule)
+    }
+
     fn open_writer(&mut self, info: &OperatorInfo) -> Result<(), OperatorError> {
+        if self.status.may_write() {
+            return Ok(());
+        }
         let promised = self
             .machine
             .promises()
@@ -163,7 +171,11 @@ impl TwoPhaseOperator {
             .map(|c| decode(&c.0));
         let promised = promised.collect::<Result<Vec<_>, _>>()?;
         self.committer.abort_leftovers(info, &promised);
-        self.writer.open(info, self.env.rng().nonce())?;
+        let nonce = match self.removed(Rule::ReuseTransactions) {
+            true => 0,
+            false => self.env.rng().nonce(),
+        };
+        self.writer.open(info, nonce)?;
         self.status.inner.may_write.store(true, Ordering::Release);
         Ok(())
     }
@@ -187,6 +199,12 @@ impl Operator for TwoPhaseOperator {
             }
             self.machine = committer::Committer::restore(self.config, promises, checkpoint);
         }
+        if self.removed(Rule::AbortBeforeCommit) {
+            self.committer.abort_leftovers(ctx.info, &[]);
+        }
+        if self.removed(Rule::WriteBeforeCommit) {
+            self.open_writer(ctx.info)?;
+        }
         self.step(CommitEvent::Start, ctx)
     }
 
@@ -203,7 +221,11 @@ impl Operator for TwoPhaseOperator {
     fn event(&mut self, event: &Event, ctx: &mut Context<'_>) -> Result<Progress, OperatorError> {
         match event {
             Event::PreBarrier(checkpoint) => {
-                let prepared = self.writer.prepare_commit(*checkpoint)?;
+                let named = match self.removed(Rule::ReuseTransactions) {
+                    true => CheckpointId(0),
+                    false => *checkpoint,
+                };
+                let prepared = self.writer.prepare_commit(named)?;
                 let committables = prepared.iter().map(encode).collect();
                 let event = CommitEvent::Prepared {
                     checkpoint: *checkpoint,

@@ -70,6 +70,7 @@ impl Shell {
             advertised_host: member.advertise.host(None),
         };
         let supervisor = Supervisor::new(env.clock().monotonic(), config);
+        let supervisor = supervisor.with_sabotage(env.sabotage());
         Self {
             env,
             member,

@@ -10,6 +10,7 @@ mod handle;
 mod ids;
 mod keygroup;
 pub mod restart;
+pub mod sabotage;
 mod time;
 
 pub use disposition::{Disposition, WriteOutcome};

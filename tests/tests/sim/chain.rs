@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use futures::executor::block_on;
 use millstream_coordination::chain::{
-    CompletedCheckpoint, Entry, EntryKind, EntryNumber, TerminalState,
+    CheckpointIds, CompletedCheckpoint, Entry, EntryKind, EntryNumber, TerminalState,
 };
 use millstream_snapshot::metadata::{self, CheckpointMetadata};
 use millstream_snapshot::names::{CheckpointDir, Named, parse};
@@ -24,6 +24,8 @@ pub struct ChainWatch {
     parallelism: u32,
     /// Every name that was ever written, and what was.
     names: BTreeMap<String, Checksum>,
+    /// Nonces in the names of states and of checkpoints.
+    nonces: BTreeSet<String>,
     /// All `_metadata` that was ever written.
     metadata: BTreeMap<String, Bytes>,
     /// The newest BOUNDARY: what is below may have gone, and counts no more.
@@ -33,6 +35,8 @@ pub struct ChainWatch {
     newest: Option<CompletedCheckpoint>,
     /// The newest checkpoint as of the claim, by epoch.
     claims: BTreeMap<u64, Option<u64>>,
+    /// Checkpoint ids below were handed out.
+    ids_end: u64,
     end: Option<TerminalState>,
 }
 
@@ -50,12 +54,14 @@ impl ChainWatch {
             folder: format!("{job}/"),
             parallelism,
             names: BTreeMap::new(),
+            nonces: BTreeSet::new(),
             metadata: BTreeMap::new(),
             boundary: 0,
             last: None,
             completed: BTreeSet::new(),
             newest: None,
             claims: BTreeMap::new(),
+            ids_end: 0,
             end: None,
         }
     }
@@ -83,6 +89,16 @@ impl ChainWatch {
             expected => Err(format!(
                 "I10: epoch {epoch} begins from checkpoint {checkpoint:?}, and should from \
                  {expected:?}"
+            )),
+        }
+    }
+
+    /// F5: what a jobmanager calls completed is on the chain.
+    pub fn check_completion(&self, id: u64) -> Result<(), String> {
+        match self.completed.contains(&id) {
+            true => Ok(()),
+            false => Err(format!(
+                "F5: a jobmanager says that checkpoint {id} completed, and the chain does not"
             )),
         }
     }
@@ -115,13 +131,23 @@ impl ChainWatch {
             _ if before == Some(checksum) => Ok(()),
             _ if before.is_some() => Err(format!("F9: {name} was written twice")),
             Some(Named::Chain(number)) => self.append(number, &bytes),
-            Some(Named::Metadata(_)) => {
+            Some(Named::Metadata(dir)) => {
                 self.metadata.insert(name.to_string(), bytes);
-                Ok(())
+                self.check_nonce(name, format!("checkpoint {}", dir.nonce))
             }
-            Some(Named::Job | Named::Result | Named::Private(_) | Named::Shared(_)) | None => {
-                Ok(())
+            Some(Named::Private(_)) => {
+                let nonce = name.as_str().rsplit('-').next().unwrap_or_default();
+                self.check_nonce(name, format!("state {nonce}"))
             }
+            Some(Named::Job | Named::Result | Named::Shared(_)) | None => Ok(()),
+        }
+    }
+
+    /// F9: every name has a random number of its own.
+    fn check_nonce(&mut self, name: &ObjectName, nonce: String) -> Result<(), String> {
+        match self.nonces.insert(nonce) {
+            true => Ok(()),
+            false => Err(format!("F9: the nonce in {name} was in another name")),
         }
     }
 
@@ -138,14 +164,15 @@ impl ChainWatch {
         }
         self.check_place(&entry)?;
         match &entry.kind {
-            EntryKind::Claim { .. } => {
+            EntryKind::Claim { ids } => {
                 let newest = self.newest_completed();
                 self.claims.insert(entry.epoch.0, newest);
+                self.hand_out(*ids)?;
             }
             EntryKind::Completed(completed) => self.complete(entry.epoch, completed)?,
             EntryKind::Boundary { .. } => self.boundary = number,
             EntryKind::Terminal(end) => self.end = Some(*end),
-            EntryKind::Reserve { .. } => {}
+            EntryKind::Reserve { ids } => self.hand_out(*ids)?,
         }
         self.last = Some(Last {
             number,
@@ -153,6 +180,18 @@ impl ChainWatch {
             epoch: entry.epoch,
         });
         Ok(())
+    }
+
+    /// I9: nobody gets checkpoint ids that another had.
+    fn hand_out(&mut self, ids: CheckpointIds) -> Result<(), String> {
+        let before = std::mem::replace(&mut self.ids_end, ids.end.0);
+        match ids.first.0 >= before {
+            true => Ok(()),
+            false => Err(format!(
+                "I9: checkpoint ids from {} on are handed out again, up to {before} they were",
+                ids.first
+            )),
+        }
     }
 
     /// I8: no gap, one owner of each number, rising epochs.

@@ -117,6 +117,15 @@ impl HostFs {
     }
 }
 
+/// Subtask and epoch in the name of a file that a sink writes.
+fn staged_by(path: &Path) -> Option<(&str, u64)> {
+    let mut fields = path.file_name()?.to_str()?.rsplit('.').skip(2);
+    let staging = path.parent()?.parent()?.file_name()?;
+    let (epoch, _nonce) = fields.next()?.split_once('-')?;
+    let subtask = fields.next()?;
+    (staging == ".staging").then_some((subtask, epoch.parse().ok()?))
+}
+
 fn is_shared(path: &Path) -> bool {
     path.starts_with(SHARED)
 }
@@ -139,6 +148,9 @@ impl Names for HostFs {
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> Result<(), FsError> {
+        if let Some((subtask, epoch)) = staged_by(from) {
+            self.control.commits(subtask, epoch);
+        }
         self.change("link a file to", to, |files| files.hard_link(from, to))
     }
 
@@ -163,6 +175,9 @@ impl Fs for HostFs {
                 self.change("open", path, |files| files.open(path, mode))?
             }
         };
+        if let (Some((subtask, epoch)), OpenMode::CreateNew) = (staged_by(path), mode) {
+            self.control.stages(subtask, epoch);
+        }
         Ok(Box::new(HostFile {
             file,
             disk: is_shared(path).then(|| self.shared.clone()),

@@ -38,6 +38,12 @@ pub enum Kind {
     Store,
     /// The shared disk has.
     Disk,
+    /// A taskmanager loses its jobmanager and goes to the other one; both run on.
+    Wander,
+    /// The jobmanager stands still, another takes over, and the first one goes on.
+    Depose,
+    /// A sender of an epoch that is over calls all the time.
+    Stray,
 }
 
 /// Fail points that a jobmanager comes to.
@@ -45,7 +51,7 @@ const OF_JOBMANAGER: [&str; 3] = [METADATA_STORED, CHAIN_ENTRY_STORED, DEPLOY];
 /// Fail points that a taskmanager comes to.
 const OF_TASKMANAGER: [&str; 5] = [ALIGNMENT, SNAPSHOT, UPLOAD, COMMIT, RESTORE];
 
-const KINDS: [Kind; 12] = [
+const KINDS: [Kind; 15] = [
     Kind::CrashTaskmanager,
     Kind::CrashJobmanager,
     Kind::PowerCut,
@@ -58,6 +64,9 @@ const KINDS: [Kind; 12] = [
     Kind::Takeover,
     Kind::Store,
     Kind::Disk,
+    Kind::Wander,
+    Kind::Depose,
+    Kind::Stray,
 ];
 
 impl Kind {
@@ -99,6 +108,14 @@ pub enum Act {
     Takeover,
     /// Ends the jobmanager that is not found under the name.
     EndOther,
+    /// A taskmanager loses its jobmanager; under the name the other one is found, which runs too.
+    Wander(String),
+    /// It reaches both again.
+    Settle(String),
+    /// The jobmanager stands still, and the other one is started and found under the name.
+    Depose,
+    /// The one that stood still goes on.
+    Awake,
 }
 
 impl fmt::Display for Act {
@@ -118,6 +135,10 @@ impl fmt::Display for Act {
             Self::Arm(host, point) => write!(f, "arm {host} {point}"),
             Self::Takeover => write!(f, "takeover"),
             Self::EndOther => write!(f, "end-other"),
+            Self::Wander(host) => write!(f, "wander {host}"),
+            Self::Settle(host) => write!(f, "settle {host}"),
+            Self::Depose => write!(f, "depose"),
+            Self::Awake => write!(f, "awake"),
         }
     }
 }
@@ -154,6 +175,10 @@ impl std::str::FromStr for Act {
             ["arm", host, point] => Self::Arm(s(host), s(point)),
             ["takeover"] => Self::Takeover,
             ["end-other"] => Self::EndOther,
+            ["wander", host] => Self::Wander(s(host)),
+            ["settle", host] => Self::Settle(s(host)),
+            ["depose"] => Self::Depose,
+            ["awake"] => Self::Awake,
             _ => return Err(NoAct(text.to_owned())),
         })
     }
@@ -194,7 +219,7 @@ impl Timeline {
             hosts: options.taskmanager_names().collect(),
             timeline: Self::default(),
         };
-        let of_the_moment = |kind: &&Kind| !matches!(kind, Kind::Store | Kind::Disk);
+        let of_the_moment = |kind: &&Kind| !matches!(kind, Kind::Store | Kind::Disk | Kind::Stray);
         let kinds: Vec<Kind> = options
             .kinds
             .iter()
@@ -301,7 +326,16 @@ impl Plan {
             }
             Kind::FailPoint => self.timeline.at(at, self.fail_point()),
             Kind::Takeover => self.both(at, Act::Takeover, Act::EndOther),
-            Kind::Store | Kind::Disk => {}
+            Kind::Wander => {
+                let host = self.taskmanager();
+                self.both(at, Act::Wander(host.clone()), Act::Settle(host));
+            }
+            Kind::Depose => {
+                let until = at + self.between(8_000);
+                self.timeline.at(at, Act::Depose);
+                self.timeline.at(until, Act::Awake);
+            }
+            Kind::Store | Kind::Disk | Kind::Stray => {}
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A machine of the simulation: what it gives the one process that runs on it, and what the
 //! simulation does to it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -39,6 +40,9 @@ struct State {
     signals: Mutex<Option<SignalSender>>,
     fail_points: Mutex<String>,
     disk: MemoryFs,
+    /// The epoch in which each subtask of the sink began a file last, in this life.
+    staged: Mutex<BTreeMap<String, u64>>,
+    accused: Mutex<Option<String>>,
 }
 
 impl Control {
@@ -55,6 +59,8 @@ impl Control {
                 signals: Mutex::default(),
                 fail_points: Mutex::default(),
                 disk: MemoryFs::default(),
+                staged: Mutex::default(),
+                accused: Mutex::default(),
             }),
         }
     }
@@ -121,6 +127,38 @@ impl Control {
         }
     }
 
+    /// A sink's subtask begins a file in this epoch. In one life of a process no older one may
+    /// follow (fence F7).
+    pub fn stages(&self, subtask: &str, epoch: u64) {
+        let mut staged = self.state.staged.lock();
+        let newest = staged.values().max().copied().unwrap_or_default();
+        if epoch < newest {
+            let name = self.name();
+            let text = format!("F7: {name} runs tasks of epoch {epoch} beside those of {newest}");
+            *self.state.accused.lock() = Some(text);
+        }
+        staged.insert(subtask.to_owned(), epoch);
+    }
+
+    /// What the subtask began in this epoch gets its name. What an older epoch promised comes
+    /// before what a newer one begins (fence F13).
+    pub fn commits(&self, subtask: &str, epoch: u64) {
+        let newest = self.state.staged.lock().get(subtask).copied();
+        if let Some(newest) = newest.filter(|newest| *newest > epoch) {
+            let name = self.name();
+            let text = format!(
+                "F13: {subtask} on {name} wrote in epoch {newest} and then commits what epoch \
+                 {epoch} promised"
+            );
+            *self.state.accused.lock() = Some(text);
+        }
+    }
+
+    /// What tasks on it did that they must not.
+    pub fn accused(&self) -> Option<String> {
+        self.state.accused.lock().clone()
+    }
+
     /// Waits until the way to the store is open.
     pub async fn store_open(&self) {
         loop {
@@ -137,6 +175,7 @@ impl Control {
         let (exit, exits) = Exit::recording();
         *self.state.exits.lock() = exits;
         *self.state.end.lock() = None;
+        self.state.staged.lock().clear();
         let life = self.state.lives.fetch_add(1, Ordering::Relaxed);
         let rng = Rng::from_seed(world.options.seed).fork(&format!("{} {life}", self.name()));
         let spawner = Spawner::inline(self.name(), SpawnLimits::default());
@@ -162,6 +201,7 @@ impl Control {
             location.starts_with(STORE).then_some(objects)
         };
         let env = env.with_fail_points(fail_points);
+        let env = env.with_sabotage(world.options.sabotage);
         (env.with_double(StandIn(Box::new(stand_in))), signals)
     }
 }

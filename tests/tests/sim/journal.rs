@@ -63,6 +63,11 @@ struct Inner {
     hash: Xxh3,
     paths: BTreeMap<String, u64>,
     restores: Vec<Restored>,
+    /// Checkpoints that jobmanagers said were completed.
+    completions: Vec<u64>,
+    /// The newest epoch that each taskmanager made ready for, in its life.
+    ready: BTreeMap<String, u64>,
+    stale: Option<String>,
 }
 
 /// What a jobmanager says an epoch begins from.
@@ -80,15 +85,35 @@ impl Restored {
         if !is_found && !line.contains("event_id=RSTR-0003") {
             return None;
         }
-        let number = |words: &str| {
-            let rest = line.split_once(words)?.1;
-            let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
-            digits.parse().ok()
-        };
         Some(Self {
-            epoch: number("leader_epoch=")?,
-            checkpoint: is_found.then(|| number("from Checkpoint ")).flatten(),
+            epoch: number(line, "leader_epoch=")?,
+            checkpoint: is_found.then(|| number(line, "from Checkpoint ")).flatten(),
         })
+    }
+}
+
+/// The number behind these words.
+fn number(line: &str, words: &str) -> Option<u64> {
+    let rest = line.split_once(words)?.1;
+    let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+    digits.parse().ok()
+}
+
+/// The taskmanager and epoch of a line that says that it is ready for it.
+fn made_ready(line: &str) -> Option<(&str, u64)> {
+    let (before, after) = line.split_once(": job process ready ")?;
+    let host = before.rsplit_once("name=")?.1;
+    Some((host, number(after, "leader_epoch=")?))
+}
+
+impl Inner {
+    fn make_ready(&mut self, host: &str, epoch: u64) {
+        let newest = self.ready.entry(host.to_owned()).or_default();
+        if epoch < *newest {
+            let text = format!("F1: {host} makes ready for epoch {epoch} after epoch {newest}");
+            self.stale = Some(text);
+        }
+        *newest = epoch.max(*newest);
     }
 }
 
@@ -107,7 +132,25 @@ impl Journal {
             }
         }
         inner.restores.extend(Restored::of(line));
+        if line.contains(": Completed checkpoint ") {
+            inner
+                .completions
+                .extend(number(line, ": Completed checkpoint "));
+        }
+        if let Some((host, epoch)) = made_ready(line) {
+            inner.make_ready(host, epoch);
+        }
         inner.lines.push(line.to_owned());
+    }
+
+    /// A taskmanager begins another life.
+    pub fn forget(&self, host: &str) {
+        self.0.lock().ready.remove(host);
+    }
+
+    /// Whether a taskmanager obeyed an epoch that it knew to be over.
+    pub fn obeyed_stale(&self) -> Option<String> {
+        self.0.lock().stale.clone()
     }
 
     /// Something that was counted elsewhere.
@@ -123,6 +166,11 @@ impl Journal {
     /// What epochs began from, since the last call.
     pub fn take_restores(&self) -> Vec<Restored> {
         std::mem::take(&mut self.0.lock().restores)
+    }
+
+    /// Checkpoints that jobmanagers called completed, since the last call.
+    pub fn take_completions(&self) -> Vec<u64> {
+        std::mem::take(&mut self.0.lock().completions)
     }
 
     /// Of all lines so far.

@@ -9,6 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::batch::holds;
+use crate::sabotage::Caught;
 
 const FILE: &str = "ledger/simulation.tsv";
 
@@ -49,9 +50,29 @@ pub fn append(seeds: &str, results: &[Value]) {
         format!("broken: {}", broken.join(", ")),
         happened.join("; "),
     ];
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(FILE);
+    add(FILE, &line);
+}
+
+/// Appends how a rule that was taken away was noticed, or that it was not.
+pub fn append_search(rule: &str, seeds: &str, caught: Option<&Caught>) {
+    let found = match caught {
+        Some(Caught {
+            seed,
+            after,
+            violation,
+        }) => format!("caught by {seed}, after {after} seeds\t{violation}"),
+        None => "not caught\t".to_owned(),
+    };
+    add(
+        "ledger/sabotage.tsv",
+        &[&commit(), rule, seeds, &found].map(str::to_owned),
+    );
+}
+
+fn add(file: &str, fields: &[String]) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     let file = OpenOptions::new().append(true).create(true).open(path);
-    writeln!(file.unwrap(), "{}", line.join("\t")).unwrap();
+    writeln!(file.unwrap(), "{}", fields.join("\t")).unwrap();
 }
 
 /// The commit of what ran, and whether it was changed since.

@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use millstream_env::Rng;
 use millstream_testkit::Faults;
+use millstream_types::sabotage::Sabotage;
 
 use crate::disk::DiskFaults;
 use crate::faults::Kind;
 use crate::world::{JOBMANAGER, STORE};
 
+/// Where a job process listens for data; the next ones are for more of them.
+pub const FIRST_DATA_PORT: u16 = 7_000;
 /// Where the job's output goes.
 pub const OUTPUT: &str = "/shared/out";
 
@@ -46,6 +49,8 @@ pub struct Options {
     pub store: Faults,
     /// Trouble of the shared disk.
     pub disk: DiskFaults,
+    /// Rules that do not hold.
+    pub sabotage: Sabotage,
 }
 
 fn millis(rng: &Rng, range: Range<u64>) -> Duration {
@@ -116,6 +121,7 @@ impl Options {
             pause: millis(&rng, 800..5_000),
             store,
             disk,
+            sabotage: Sabotage::default(),
         }
     }
 
@@ -170,7 +176,10 @@ impl Options {
             format!("taskmanager.resource-id={name}"),
             format!("taskmanager.host={name}"),
             "taskmanager.bind-host=0.0.0.0".to_owned(),
-            "taskmanager.data.port-range=7000-7015".to_owned(),
+            format!(
+                "taskmanager.data.port-range={FIRST_DATA_PORT}-{}",
+                FIRST_DATA_PORT + 15
+            ),
             "taskmanager.isolation=thread".to_owned(),
             format!("taskmanager.numberOfTaskSlots={}", self.slots),
             format!("taskmanager.network.memory.window={} B", self.window_bytes),

@@ -1,6 +1,8 @@
 //! What judges a run is judged: each thing that must not be is shown to it.
 
 use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::executor::block_on;
@@ -12,15 +14,17 @@ use millstream_types::{CheckpointId, Checksum, Epoch, JobId, ObjectName};
 use object_store::ObjectStoreExt;
 
 use crate::chain::ChainWatch;
-use crate::journal::Restored;
+use crate::host::Control;
+use crate::journal::{Journal, Restored};
 use crate::options::{OUTPUT, Options};
 use crate::output::OutputWatch;
 use crate::recorder::Recorder;
 
 const JOB: JobId = JobId::from_bytes([7; 16]);
 
-fn claim() -> EntryKind {
-    let ids = CheckpointIds::block(CheckpointId(1), 32);
+/// With the ids of this block.
+fn claim(block: u64) -> EntryKind {
+    let ids = CheckpointIds::block(CheckpointId(1 + 32 * block), 32);
     EntryKind::Claim { ids }
 }
 
@@ -64,13 +68,18 @@ fn assert_found(result: Result<(), String>, rule: &str) {
 #[test]
 fn a_chain_must_have_no_gap_and_rising_epochs_and_an_end() {
     let terminal = EntryKind::Terminal(TerminalState::Finished);
-    let good = chain(&[(1, claim()), (2, claim()), (2, terminal.clone())]);
+    let good = chain(&[(1, claim(1)), (2, claim(2)), (2, terminal.clone())]);
     assert_eq!(judged(&good), Ok(()));
     assert_found(judged(&good[1..]), "I8");
     assert_found(judged(&[good[0].clone(), good[2].clone()]), "I8");
-    assert_found(judged(&chain(&[(1, claim()), (1, claim())])), "I8");
-    assert_found(judged(&chain(&[(1, claim()), (2, terminal.clone())])), "I8");
-    let after = chain(&[(1, claim()), (1, terminal), (2, claim())]);
+    assert_found(judged(&chain(&[(1, claim(1)), (1, claim(1))])), "I8");
+    assert_found(
+        judged(&chain(&[(1, claim(1)), (2, terminal.clone())])),
+        "I8",
+    );
+    let again = chain(&[(1, claim(1)), (2, claim(1))]);
+    assert_found(judged(&again), "I9");
+    let after = chain(&[(1, claim(1)), (1, terminal), (2, claim(2))]);
     assert_found(judged(&after), "I18");
     let mut torn = good.clone();
     torn[1].prev = Checksum(0);
@@ -84,7 +93,7 @@ fn a_checkpoint_must_have_its_metadata_and_a_name_one_content() {
         metadata: ObjectName::new("chk-1/1-00000000000000ff/_metadata").unwrap(),
         checksum: Checksum(1),
     });
-    assert_found(judged(&chain(&[(1, claim()), (1, completed)])), "I9");
+    assert_found(judged(&chain(&[(1, claim(1)), (1, completed)])), "I9");
     let store = Recorder::default();
     put(
         &store,
@@ -102,7 +111,7 @@ fn a_checkpoint_must_have_its_metadata_and_a_name_one_content() {
 #[test]
 fn an_epoch_must_begin_from_what_was_newest_at_its_claim() {
     let store = Recorder::default();
-    let entry = &chain(&[(1, claim())])[0];
+    let entry = &chain(&[(1, claim(1))])[0];
     put(
         &store,
         "chain/00000000000000000001",
@@ -114,6 +123,71 @@ fn an_epoch_must_begin_from_what_was_newest_at_its_claim() {
     assert_eq!(watch.check_restore(restored(1, None)), Ok(()));
     assert_found(watch.check_restore(restored(1, Some(3))), "I10");
     assert_found(watch.check_restore(restored(2, None)), "I10");
+}
+
+#[test]
+fn what_is_called_completed_must_be_on_the_chain() {
+    let watch = ChainWatch::new(JOB, 2);
+    assert_found(watch.check_completion(1), "F5");
+}
+
+#[test]
+fn a_nonce_must_be_in_one_name() {
+    let names = |first: &str, second: &str| {
+        let store = Recorder::default();
+        put(&store, first, vec![1]);
+        put(&store, second, vec![1]);
+        ChainWatch::new(JOB, 2).look(&store)
+    };
+    let private = |subtask, nonce| format!("chk-1/1-00000000000000ff/v0.{subtask}-{nonce:016x}");
+    assert_eq!(names(&private(0, 1), &private(1, 2)), Ok(()));
+    assert_found(names(&private(0, 1), &private(1, 1)), "F9");
+}
+
+#[test]
+fn a_taskmanager_must_not_go_back_to_an_epoch_nor_run_two_at_once() {
+    let journal = Journal::default();
+    let ready = |host: &str, epoch| {
+        let line = format!("INFO serve name={host}: job process ready leader_epoch={epoch} a=b");
+        journal.note(Duration::ZERO, &line);
+    };
+    ready("tm1", 3);
+    ready("tm2", 2);
+    journal.forget("tm1");
+    ready("tm1", 2);
+    assert_eq!(journal.obeyed_stale(), None);
+    ready("tm2", 1);
+    assert!(journal.obeyed_stale().unwrap().starts_with("F1: tm2"));
+
+    let control = Control::new("tm1", true);
+    for epoch in [1, 1, 2] {
+        control.stages("out.0", epoch);
+    }
+    control.commits("out.0", 2);
+    control.commits("out.1", 1);
+    assert_eq!(control.accused(), None);
+    control.commits("out.0", 1);
+    assert!(control.accused().unwrap().starts_with("F13"));
+    control.stages("out.1", 1);
+    assert!(control.accused().unwrap().starts_with("F7"));
+}
+
+/// What a program is built with, by the words of cargo.
+fn features(edges: &str) -> String {
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .args(["tree", "--workspace", "--locked", "--offline"])
+        .args(["--edges", edges, "--invert", "millstream-types"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn no_program_is_built_with_rules_that_can_be_taken_away() {
+    assert!(features("normal,dev,features").contains("\"sabotage\""));
+    assert!(!features("normal,build,features").contains("sabotage"));
 }
 
 #[test]

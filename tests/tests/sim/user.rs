@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use millstream_coordination::job::JobStatus;
 use millstream_env::Env;
 use millstream_rpc::connect;
@@ -11,7 +12,9 @@ use millstream_types::JobId;
 use parking_lot::Mutex;
 
 use crate::clock;
+use crate::faults::Kind;
 use crate::host::Control;
+use crate::stray::stray;
 use crate::world::{JOBMANAGER, RPC_PORT, World};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -31,20 +34,38 @@ pub struct Seen {
     pub at: Duration,
     /// How it ended, in words.
     pub end: Option<String>,
+    /// What a stray sender was let do.
+    pub accused: Option<String>,
 }
 
 impl Observed {
     pub fn get(&self) -> Seen {
         self.0.lock().clone()
     }
+
+    /// Something happened that must not.
+    pub fn accuse(&self, text: String) {
+        self.0.lock().accused = Some(text);
+    }
 }
 
-/// The user, for ever.
+/// The user, and what else is on his network, for ever.
 pub async fn user(world: Arc<World>, control: Control) -> turmoil::Result {
     let (env, _signals) = control.begin(&world);
+    let strays = world.options.kinds.contains(&Kind::Stray);
+    let stray = match strays {
+        true => stray(env.clone(), Arc::clone(&world)).left_future(),
+        false => std::future::pending().right_future(),
+    };
+    futures::join!(stray, look_after(&env, &world));
+    Ok(())
+}
+
+/// Submits the job and looks after it, for ever.
+async fn look_after(env: &Env, world: &World) {
     loop {
-        if let Some(client) = client(&env).await {
-            ask(&env, &world, &client).await;
+        if let Some(client) = client(env).await {
+            ask(env, world, &client).await;
         }
         env.clock().sleep(POLL).await;
     }

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use millstream_types::sabotage::{Rule, Sabotage};
 use millstream_types::{Epoch, JobId, MonoTime};
 
 use super::entry::{CheckpointIds, Entry, EntryKind, EntryNumber, WriterNonce};
 use super::messages::{Action, Append, Event, JobRecord, Loss, Refusal, Rejection, Ticket};
 use super::reading::Reading;
-use super::sabotage::{Rule, Sabotage};
 use super::tip::Tip;
 use super::writing::Writing;
 
@@ -74,16 +74,11 @@ pub(super) enum Phase {
 impl ClaimChain {
     /// The chain of `job`. A claim sets `block` checkpoint ids aside.
     pub fn new(job: JobId, block: NonZeroU32) -> Self {
-        Self::sabotaged(job, block, Sabotage::default())
+        Self::with_sabotage(job, block, Sabotage::default())
     }
 
     /// The same with rules taken away, for tests that show what the rules are for.
-    #[cfg(feature = "sabotage")]
     pub fn with_sabotage(job: JobId, block: NonZeroU32, sabotage: Sabotage) -> Self {
-        Self::sabotaged(job, block, sabotage)
-    }
-
-    fn sabotaged(job: JobId, block: NonZeroU32, sabotage: Sabotage) -> Self {
         Self {
             job,
             block,
@@ -203,6 +198,13 @@ impl ClaimChain {
         while let (Some(request), Some(tip), Some(claim)) =
             (self.queue.pop_front(), &self.tip, &self.claim)
         {
+            if self.sabotage.removed(Rule::PruneWithoutBoundary)
+                && let Append::Boundary { .. } = request
+            {
+                let (number, kind) = (tip.number(), kind_of(&request, tip));
+                actions.push(Action::Appended { number, kind });
+                continue;
+            }
             let entry = Entry {
                 number: tip.number().next(),
                 prev: tip.hash(),

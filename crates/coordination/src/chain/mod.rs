@@ -19,7 +19,6 @@ mod entry;
 mod machine;
 mod messages;
 mod reading;
-mod sabotage;
 mod tip;
 mod writing;
 
@@ -40,7 +39,4 @@ pub use messages::{
     Action, Append, CreateOutcome, Event, JobRecord, Listing, Loss, Refusal, Rejection, Slot,
     Ticket,
 };
-#[cfg(feature = "sabotage")]
-pub use sabotage::Rule;
-pub use sabotage::Sabotage;
 pub use tip::{ChainError, Tip, verify};

@@ -1,11 +1,11 @@
 //! What a chain says up to some entry, and the rules every entry must keep (I8).
 
+use millstream_types::sabotage::{Rule, Sabotage};
 use millstream_types::{CheckpointId, Checksum, Epoch, JobId};
 
 use super::entry::{
     CheckpointIds, Entry, EntryKind, EntryNumber, RestorePoint, TerminalState, WriterNonce,
 };
-use super::sabotage::{Rule, Sabotage};
 
 /// A chain that breaks a rule. No code of ours writes one: someone else did, or entries were lost.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]

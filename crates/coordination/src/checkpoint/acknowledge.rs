@@ -1,10 +1,11 @@
 //! What tasks answer to a checkpoint (B1.3, B1.4).
 
+use millstream_types::sabotage::Rule;
+
 use super::coordinator::{Coordinator, Phase};
 use super::history::AckRecord;
 use super::messages::{Acknowledgement, Action, Decline};
 use super::notice::{Notice, TaskMessage, TaskNotice};
-use super::sabotage::Rule;
 use crate::moment::Moment;
 
 /// What an acknowledgement is to its checkpoint.

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use millstream_types::sabotage::Rule;
 use millstream_types::{CheckpointId, MonoTime, OperatorUid, SubtaskId, WriteOutcome, rounded};
 
 use super::coordinator::{Coordinator, Pending, Phase};
 use super::messages::{Action, RetainedCheckpoint};
 use super::notice::Notice;
 use super::reason::FailureReason;
-use super::sabotage::Rule;
 use crate::moment::Moment;
 use crate::snapshot_types::{
     CompletedCheckpoint, OperatorState, OperatorSubtaskState, StoredMetadata,

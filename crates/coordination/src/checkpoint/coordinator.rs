@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use millstream_types::sabotage::Sabotage;
 use millstream_types::{Attempt, CheckpointId, Epoch, JobId, MonoTime, SubtaskId, WallTime};
 
 use super::CheckpointKind;
@@ -16,7 +17,6 @@ use super::policy::{CheckpointPolicy, TriggerWhen};
 use super::queue::{Queue, Request, RequestId};
 use super::reason::FailureReason;
 use super::retention::Retention;
-use super::sabotage::Sabotage;
 use crate::chain::CheckpointIds;
 use crate::job::ExecutionState;
 use crate::moment::Moment;
@@ -130,7 +130,6 @@ impl Coordinator {
     }
 
     /// Takes rules away, for tests that show that they are needed.
-    #[cfg(feature = "sabotage")]
     pub fn sabotage(&mut self, sabotage: Sabotage) {
         self.sabotage = sabotage;
     }

@@ -23,7 +23,6 @@ mod policy;
 mod queue;
 mod reason;
 mod retention;
-mod sabotage;
 mod trigger;
 
 #[cfg(test)]
@@ -44,9 +43,6 @@ pub use notice::{Level, Notice, TaskMessage, TaskName, TaskNotice};
 pub use policy::{CheckpointPolicy, TriggerWhen};
 pub use queue::RequestId;
 pub use reason::{DeclineReason, FailureReason};
-#[cfg(feature = "sabotage")]
-pub use sabotage::Rule;
-pub use sabotage::Sabotage;
 
 /// Why a checkpoint is taken.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]

@@ -194,14 +194,16 @@ impl Master {
             connections,
             registry,
         } = parts;
+        let mut coordinator = Coordinator::new(
+            id,
+            plan.checkpoints.clone(),
+            plan.topology.clone(),
+            CHECKPOINT_HISTORY,
+        );
+        coordinator.sabotage(env.sabotage());
         Self {
             job: Job::new(plan.machine.clone(), plan.topology.clone()),
-            coordinator: Coordinator::new(
-                id,
-                plan.checkpoints.clone(),
-                plan.topology.clone(),
-                CHECKPOINT_HISTORY,
-            ),
+            coordinator,
             record: Record::new(submitted_at),
             env,
             id,

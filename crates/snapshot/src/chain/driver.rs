@@ -282,7 +282,7 @@ async fn read(store: Store, number: EntryNumber) -> Result<Slot, Arc<StoreError>
 async fn create(store: Store, entry: Entry) -> Result<Created, Arc<StoreError>> {
     let bytes = Bytes::from(entry.canonical_bytes());
     Ok(store
-        .create_once(&names::chain(entry.number.0), bytes)
+        .create_entry(&names::chain(entry.number.0), bytes)
         .await?)
 }
 

@@ -191,7 +191,7 @@ impl ChainHandle {
         let store = root.job(job);
         let (requests, receiver) = mpsc::channel(CALLS_MAX);
         let trouble = Trouble::default();
-        let machine = ClaimChain::new(job, ids);
+        let machine = ClaimChain::with_sabotage(job, ids, env.sabotage());
         let driver = Driver::new(store.clone(), job, machine, trouble.clone());
         env.spawner()
             .supervise(format!("claim chain of job {job}"), driver.run(receiver));

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use millstream_env::fs::PublishError;
 use millstream_env::{Clock, Env, Rng, Spawner};
+use millstream_types::sabotage::{Rule, Sabotage};
 use millstream_types::{CheckpointId, Epoch, JobId, ObjectName, WriteOutcome};
 use object_store::ObjectStore;
 use object_store::path::Path;
@@ -46,6 +47,7 @@ struct Shared {
     address: String,
     clock: Clock,
     rng: Rng,
+    sabotage: Sabotage,
     spawner: Spawner,
     policy: StorePolicy,
     budget: Mutex<RetryBudget>,
@@ -85,6 +87,7 @@ impl Store {
             address: address.into(),
             clock: env.clock().clone(),
             rng: env.rng().fork("store"),
+            sabotage: env.sabotage(),
             spawner: env.spawner().clone(),
             budget: Mutex::new(RetryBudget::new(policy.retry_budget)),
             policy,
@@ -129,7 +132,10 @@ impl Store {
 
     /// A random number for a name that no other writer has.
     pub fn nonce(&self) -> Nonce {
-        Nonce(self.shared.rng.nonce())
+        match self.shared.sabotage.removed(Rule::NameWithoutNonce) {
+            true => Nonce(0),
+            false => Nonce(self.shared.rng.nonce()),
+        }
     }
 
     /// The directory of a new try at a checkpoint, which no other try has.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream;
+use millstream_types::sabotage::Rule;
 use millstream_types::{ObjectName, WriteOutcome};
 use object_store::path::Path;
 use object_store::{PutMode, PutPayload};
@@ -44,7 +45,7 @@ impl Store {
         let object = self.object(name);
         let started_at = self.clock().monotonic();
         for _ in 0..CONFLICTS_MAX {
-            let attempt = || self.put_new(name, bytes.clone());
+            let attempt = || self.put(name, bytes.clone(), PutMode::Create);
             let lost = match self.run(Operation::Create, &object, attempt).await {
                 Ok(Created::New) => return Ok(()),
                 Ok(Created::Exists) => None,
@@ -79,6 +80,28 @@ impl Store {
         name: &ObjectName,
         bytes: Bytes,
     ) -> Result<Created, StoreError> {
+        self.put_once(name, bytes, PutMode::Create).await
+    }
+
+    /// The same for an entry of the claim chain (fence F2).
+    pub(crate) async fn create_entry(
+        &self,
+        name: &ObjectName,
+        bytes: Bytes,
+    ) -> Result<Created, StoreError> {
+        let mode = match self.shared.sabotage.removed(Rule::OverwriteEntry) {
+            true => PutMode::Overwrite,
+            false => PutMode::Create,
+        };
+        self.put_once(name, bytes, mode).await
+    }
+
+    async fn put_once(
+        &self,
+        name: &ObjectName,
+        bytes: Bytes,
+        mode: PutMode,
+    ) -> Result<Created, StoreError> {
         let object = self.object(name);
         let started_at = self.clock().monotonic();
         let lost = |source: Option<object_store::Error>| StoreError::Unavailable {
@@ -90,7 +113,8 @@ impl Store {
             source: source.map(Box::new),
         };
         let limit = self.policy().attempt_timeout;
-        match self.clock().timeout(limit, self.put_new(name, bytes)).await {
+        let put = self.put(name, bytes, mode);
+        match self.clock().timeout(limit, put).await {
             Ok(Ok(created)) => Ok(created),
             Ok(Err(error)) => {
                 let error = super::transient(Operation::Create, &object, 1, error)?;
@@ -117,13 +141,18 @@ impl Store {
         Ok(())
     }
 
-    async fn put_new(&self, name: &ObjectName, bytes: Bytes) -> object_store::Result<Created> {
+    async fn put(
+        &self,
+        name: &ObjectName,
+        bytes: Bytes,
+        mode: PutMode,
+    ) -> object_store::Result<Created> {
         let payload = PutPayload::from_bytes(bytes);
-        let options = PutMode::Create.into();
+        let path = self.path(name);
         match self
             .shared
             .objects
-            .put_opts(&self.path(name), payload, options)
+            .put_opts(&path, payload, mode.into())
             .await
         {
             Ok(_) => Ok(Created::New),

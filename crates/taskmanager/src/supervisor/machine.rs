@@ -6,6 +6,7 @@ use std::time::Duration;
 use millstream_coordination::liveness::LostCause;
 use millstream_coordination::protocol::{FromTaskmanager, TaskmanagerHeartbeat, ToTaskmanager};
 use millstream_coordination::slots::RegistrationRefusal;
+use millstream_types::sabotage::Sabotage;
 use millstream_types::{Epoch, JobId, MonoTime, SlotIndex};
 
 use super::connection::{Connection, Outcome};
@@ -33,6 +34,7 @@ pub struct SupervisorConfig {
 #[derive(Clone, Debug)]
 pub struct Supervisor {
     pub(super) config: SupervisorConfig,
+    pub(super) sabotage: Sabotage,
     connection: Connection,
     pub(super) processes: BTreeMap<JobId, Process>,
     /// The lowest epoch of a job that is still listened to.
@@ -53,6 +55,7 @@ impl Supervisor {
     pub fn new(now: MonoTime, config: SupervisorConfig) -> Self {
         Self {
             config,
+            sabotage: Sabotage::default(),
             connection: Connection::new(now),
             processes: BTreeMap::new(),
             floors: BTreeMap::new(),
@@ -63,6 +66,12 @@ impl Supervisor {
             has_drained: false,
             has_given_up: false,
         }
+    }
+
+    /// The same with rules taken away, for tests that show that they are needed.
+    #[must_use]
+    pub fn with_sabotage(self, sabotage: Sabotage) -> Self {
+        Self { sabotage, ..self }
     }
 
     /// When [`Event::Tick`] is due.

@@ -5,6 +5,7 @@ use millstream_coordination::job::ExecutionState;
 use millstream_coordination::protocol::{
     DeploySubtask, FromTaskmanager, StartJobProcess, TaskAddress, ToTaskmanager,
 };
+use millstream_types::sabotage::Rule;
 use millstream_types::{Epoch, JobId, MonoTime, SlotIndex};
 
 use super::machine::{STOP_TIMEOUT, Supervisor};
@@ -40,6 +41,9 @@ impl Supervisor {
             }
             return;
         }
+        if self.sabotage.removed(Rule::StartBesideOld) && process.epoch != epoch {
+            return self.start(now, start, actions);
+        }
         let is_free = matches!(process.phase, Phase::Running { .. }) && !process.has_live_tasks();
         if is_free && epoch > process.epoch {
             process.reuse(epoch, now);
@@ -70,11 +74,7 @@ impl Supervisor {
             return self.note_stale(job, epoch, "deployment", actions);
         }
         self.freed.remove(&deploy.slot);
-        match self
-            .processes
-            .get_mut(&job)
-            .filter(|process| process.serves(epoch))
-        {
+        match self.serving(job, epoch) {
             Some(process) => {
                 process.deploy(&deploy);
                 let (process, message) = (process.id, ToTaskmanager::Deploy(deploy));
@@ -104,11 +104,7 @@ impl Supervisor {
         if self.is_stale(job, epoch) {
             return self.note_stale(job, epoch, "cancellation", actions);
         }
-        match self
-            .processes
-            .get_mut(&job)
-            .filter(|process| process.serves(epoch))
-        {
+        match self.serving(job, epoch) {
             Some(process) => {
                 process.cancel(&subtasks);
                 let message = ToTaskmanager::Cancel {
@@ -144,11 +140,7 @@ impl Supervisor {
         what: &'static str,
         actions: &mut Vec<Action>,
     ) {
-        match self
-            .processes
-            .get(&job)
-            .filter(|process| process.serves(epoch))
-        {
+        match self.serving(job, epoch) {
             Some(process) => actions.push(Action::Tell {
                 process: process.id,
                 message,
@@ -209,8 +201,16 @@ impl Supervisor {
         }
     }
 
+    /// The process that takes messages of this epoch.
+    fn serving(&mut self, job: JobId, epoch: Epoch) -> Option<&mut Process> {
+        let hears_all = self.sabotage.removed(Rule::ObeyAnyEpoch);
+        let process = self.processes.get_mut(&job)?;
+        (process.serves(epoch) || (hears_all && !process.is_killed())).then_some(process)
+    }
+
     pub(super) fn is_stale(&self, job: JobId, epoch: Epoch) -> bool {
-        self.floors.get(&job).is_some_and(|floor| epoch < *floor)
+        let is_below = self.floors.get(&job).is_some_and(|floor| epoch < *floor);
+        is_below && !self.sabotage.removed(Rule::ObeyAnyEpoch)
     }
 
     pub(super) fn set_floor(&mut self, job: JobId, floor: Epoch) {

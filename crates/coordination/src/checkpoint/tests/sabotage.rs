@@ -1,5 +1,7 @@
 //! Each rule taken away is missed.
 
+use millstream_types::sabotage::{Rule, Sabotage};
+
 use super::*;
 
 fn running_without(rule: Rule) -> Script {

@@ -15,9 +15,8 @@ mod jobmanager;
 mod tasks;
 mod world;
 
+use millstream_types::sabotage::{Rule, Sabotage};
 use stateright::{Model, Property};
-
-use millstream_coordination::chain::{Rule, Sabotage};
 
 pub use checks::{
     ALL_OUTPUT_AFTER_FAILOVER, COMMIT_OF_ABORTED, DUPLICATE, EARLY_OUTPUT, FORKED_CHAIN, LOSS,
