@@ -46,7 +46,7 @@ async fn opened(opener: &Opener, location: &StorageLocation) -> Result<Store, Da
 }
 
 async fn in_memory(env: &Env) -> Result<Store, DaemonError> {
-    let location = "memory://jobs";
+    let location = "memory://";
     let config = millstream_snapshot::StorageConfig::at(location);
     millstream_snapshot::open(&config, env)
         .await
@@ -65,5 +65,21 @@ struct Opener {
 impl StorageOpener for Opener {
     async fn open(&self, location: &StorageLocation) -> Result<Store, OpenError> {
         self.access.open(location, &self.env).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millstream_config::Resolved;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn without_any_place_jobs_are_kept_in_memory() {
+        let env = Env::for_test(1).env;
+        let config = StorageConfig::new(&Resolved::new([])).unwrap();
+        let storage = open(&env, &config).await.unwrap();
+        assert!(!storage.is_durable);
+        assert!(storage.checkpoints.is_none());
     }
 }
