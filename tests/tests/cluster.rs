@@ -28,6 +28,8 @@ mod leaving;
 mod ledger;
 #[path = "cluster/logs.rs"]
 mod logs;
+#[path = "cluster/mistakes/mod.rs"]
+mod mistakes;
 #[path = "local/process.rs"]
 mod process;
 #[path = "cluster/python.rs"]

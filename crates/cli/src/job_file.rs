@@ -5,6 +5,7 @@ use std::path::Path;
 use millstream_config::{Layer, Resolved, Target};
 use millstream_env::Env;
 use millstream_jobspec::JobFile;
+use millstream_types::errors;
 
 use crate::args::JobFileArgs;
 use crate::error::CliError;
@@ -50,27 +51,23 @@ fn text(env: &Env, args: &JobFileArgs) -> Result<String, CliError> {
         .fs()
         .read(&args.job, FILE_BYTES_MAX)
         .map_err(|error| CliError::Usage {
-            what: format!(
-                "{shown} cannot be read: {}",
-                millstream_telemetry::chain(&error)
-            ),
-            remedy: "give the path of a job file, such as docs/examples/word-count.yaml".to_owned(),
+            code: errors::JOB_FILE,
+            what: format!("{shown} cannot be read: {}", error.source),
+            remedy: String::new(),
         })?;
     String::from_utf8(bytes).map_err(|error| CliError::Usage {
+        code: errors::JOB_TEXT,
         what: format!(
             "{shown} is not UTF-8 text: bad byte at offset {}",
             error.utf8_error().valid_up_to()
         ),
-        remedy: "save the job file as UTF-8".to_owned(),
+        remedy: String::new(),
     })
 }
 
 fn check(args: &JobFileArgs, text: &str, base: Option<&Path>) -> Result<JobFile, CliError> {
     let flags = Layer::flags(args.settings.iter().map(String::as_str), Target::Job);
-    let flags = flags.map_err(|errors| CliError::Usage {
-        what: errors.report(),
-        remedy: "see docs/reference/configuration.md for the keys of a job".to_owned(),
-    })?;
+    let flags = flags.map_err(CliError::Settings)?;
     let (shown, cluster) = (args.job.display().to_string(), Resolved::new([]));
     millstream_jobspec::parse_with_flags(&shown, text, base, &cluster, flags)
         .map_err(CliError::JobFile)

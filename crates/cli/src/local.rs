@@ -16,7 +16,7 @@ use millstream_jobmanager::{
 use millstream_rpc::jobs::{JobEndInfo, JobEvent};
 use millstream_snapshot::{OpenError, StorageConfig, Store};
 use millstream_taskmanager::{EmbeddedSettings, EmbeddedTaskmanager, StorageAccess};
-use millstream_types::TaskmanagerId;
+use millstream_types::{TaskmanagerId, errors};
 use tokio::sync::mpsc;
 
 use crate::args::LocalArgs;
@@ -44,10 +44,9 @@ pub(crate) async fn run(
     let plan = Plan::new(&job.graph, plan::chaining(&job.graph));
     if let Some(what) = plan::too_many_tasks(&plan) {
         return Err(CliError::Usage {
+            code: errors::SUBM_TOO_MANY_TASKS,
             what: format!("the job cannot run in one process: {what}"),
-            remedy: "lower parallelism (parallelism.default, or that of a step), or run the job \
-                     on a cluster with millstream run"
-                .to_owned(),
+            remedy: String::new(),
         });
     }
     let dir = WorkDir::new(env, args.dir.as_deref())?;
@@ -62,14 +61,7 @@ pub(crate) async fn run(
     };
     let ended = match jobmanager.submit(submission).await {
         Err(SubmitError::ClientIdTaken { .. }) => Err(other_job(&dir.path)),
-        Err(error) => {
-            let remedy = error.remedy();
-            Err(CliError::failed(
-                "the job was not accepted",
-                &error,
-                &remedy,
-            ))
-        }
+        Err(error) => Err(not_accepted(error)),
         Ok(submitted) => {
             for warning in &submitted.warnings {
                 eprintln!("warning: {warning}");
@@ -86,15 +78,27 @@ pub(crate) async fn run(
     }
 }
 
+fn not_accepted(error: SubmitError) -> CliError {
+    let (code, remedy) = (error.code(), error.remedy());
+    match error {
+        SubmitError::Settings(errors) => CliError::Settings(errors),
+        error if error.is_refusal() => CliError::Usage {
+            code,
+            what: millstream_telemetry::chain(&error),
+            remedy,
+        },
+        error => CliError::failed(code, "the job was not accepted", &error, &remedy),
+    }
+}
+
 fn other_job(dir: &Path) -> CliError {
     CliError::Usage {
+        code: errors::SUBM_OTHER_JOB,
         what: format!(
             "{} holds a job of another job file, or of the same with other settings",
             dir.display()
         ),
-        remedy: "give another directory with --dir; or delete this one, and with it that job's \
-                 state"
-            .to_owned(),
+        remedy: String::new(),
     }
 }
 
@@ -107,12 +111,14 @@ async fn follow(
 ) -> Result<Option<JobEndInfo>, CliError> {
     let watch = jobmanager.watch(job).await;
     let mut watch = watch.ok_or_else(|| CliError::Failed {
+        code: errors::SUBM_UNKNOWN_JOB,
         what: format!("job {job} is not known"),
         details: Vec::new(),
     })?;
     let signals = Signals::of_process(env.spawner(), env.exit());
-    let mut signals =
-        signals.map_err(|error| CliError::failed("signals cannot be received", &error, ""))?;
+    let mut signals = signals.map_err(|error| {
+        CliError::failed(errors::PROCESS, "signals cannot be received", &error, "")
+    })?;
     let mut is_cancelled = false;
     loop {
         let event = tokio::select! {
@@ -137,10 +143,9 @@ fn cancel(env: &Env, jobmanager: &Jobmanager, job: millstream_types::JobId) {
     let jobmanager = jobmanager.clone();
     env.spawner().supervise("cancel", async move {
         if let Err(error) = jobmanager.cancel(job).await {
-            eprintln!(
-                "error: the job is not cancelled: {}",
-                millstream_telemetry::chain(&error)
-            );
+            let cause = millstream_telemetry::chain(&error);
+            let what = format!("the job is not cancelled: {cause}");
+            eprintln!("{}", error.code().render(&what, ""));
         }
     });
 }
@@ -150,8 +155,9 @@ async fn open(env: &Env, dir: &Path) -> Result<Store, CliError> {
     millstream_snapshot::open(&config, env)
         .await
         .map_err(|error| {
-            let remedy = error.remedy();
-            CliError::failed("the working directory cannot be used", &error, &remedy)
+            let (code, remedy) = (error.code(), error.remedy());
+            let what = "the working directory cannot be used";
+            CliError::failed(code, what, &error, &remedy)
         })
 }
 
@@ -175,8 +181,8 @@ async fn start_jobmanager(env: &Env, store: &Store) -> Result<Jobmanager, CliErr
         graphs: Arc::new(WireGraphs),
     };
     Jobmanager::start(env, settings).await.map_err(|error| {
-        let remedy = error.remedy();
-        CliError::failed("the job cannot be started here", &error, &remedy)
+        let (code, remedy) = (error.code(), error.remedy());
+        CliError::failed(code, "the job cannot be started here", &error, &remedy)
     })
 }
 
@@ -249,8 +255,9 @@ impl WorkDir {
         env.fs()
             .create_dir_all(&path)
             .map_err(|error| CliError::Usage {
-                what: format!("{} cannot be made: {}", path.display(), error),
-                remedy: "give a directory that can be written with --dir".to_owned(),
+                code: errors::WORK_DIR,
+                what: format!("{} cannot be made: {}", path.display(), error.source),
+                remedy: String::new(),
             })?;
         Ok(Self { path, is_temporary })
     }

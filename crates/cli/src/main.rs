@@ -6,21 +6,36 @@ use std::process::ExitCode;
 use clap::Parser;
 use millstream_cli::{Cli, Command, run};
 use millstream_env::{Env, FailPoints};
-use millstream_telemetry::{LogConfig, LogFormat, init};
+use millstream_launch::usage;
+use millstream_telemetry::{LogConfig, LogError, LogFormat, init};
+use millstream_types::errors;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+/// Exit codes: a mistake in what was given, and an operation that failed.
+const MISTAKE: u8 = 1;
+const FAILED: u8 = 3;
+
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() => {
+            eprintln!("{}", usage(&error));
+            return ExitCode::from(MISTAKE);
+        }
+        // Help, or the version.
+        Err(error) => error.exit(),
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("error: no threads for the runtime: {error}");
-            return ExitCode::from(3);
+            let what = format!("there are no threads for the runtime: {error}");
+            eprintln!("{}", errors::PROCESS.render(&what, ""));
+            return ExitCode::from(FAILED);
         }
     };
     let code = runtime.block_on(async {
@@ -28,14 +43,23 @@ fn main() -> ExitCode {
         if let Command::Local(args) = &cli.command
             && let Err(error) = start_log(&env, &args.log)
         {
-            eprintln!("error: --log {:?} is not a level: {error}", args.log);
-            return 1;
+            // Nobody else started a log: its filter is at fault, and the error's own words name a key
+            // that this program does not read.
+            let what = match error {
+                LogError::Filter { filter, source } => {
+                    format!("--log {filter} is no log level: {source}")
+                }
+                error @ (LogError::AlreadyInstalled | LogError::Gone) => error.to_string(),
+            };
+            eprintln!("{}", errors::LOG_FILTER.render(&what, ""));
+            return MISTAKE;
         }
         let env = match fail_points(&env) {
             Ok(env) => env,
             Err(error) => {
-                eprintln!("error: MILLSTREAM_FAIL_POINTS: {error}");
-                return 1;
+                let what = format!("MILLSTREAM_FAIL_POINTS is refused: {error}");
+                eprintln!("{}", errors::FAIL_POINTS.render(&what, ""));
+                return MISTAKE;
             }
         };
         let mut out = std::io::stdout();
@@ -47,7 +71,7 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-fn start_log(env: &Env, filter: &str) -> Result<(), millstream_telemetry::LogError> {
+fn start_log(env: &Env, filter: &str) -> Result<(), LogError> {
     let clock = env.clock().clone();
     init(LogConfig {
         format: LogFormat::Text,

@@ -2,9 +2,11 @@
 
 use std::io::Write;
 
+use millstream_coordination::failure::FailureKind;
 use millstream_coordination::job::JobStatus;
 use millstream_rpc::jobs::{JobEndInfo, JobEvent, JobFailure};
 use millstream_telemetry::plain;
+use millstream_types::errors::{self, ErrorCode};
 
 use crate::error::CliError;
 
@@ -16,7 +18,9 @@ pub(crate) fn print(event: &JobEvent, out: &mut (dyn Write + Send)) -> Result<()
             text.push('\n');
             out.write_all(text.as_bytes())
                 .and_then(|()| out.flush())
-                .map_err(|error| CliError::failed("rows cannot be printed", &error, ""))?;
+                .map_err(|error| {
+                    CliError::failed(errors::OUTPUT, "a row cannot be printed", &error, "")
+                })?;
         }
         JobEvent::OutputDropped { lines } => {
             eprintln!(
@@ -43,6 +47,7 @@ pub(crate) fn result(end: &JobEndInfo) -> Result<(), CliError> {
     if end.status == JobStatus::Canceled {
         let what = "the job was cancelled".to_owned();
         return Err(CliError::Failed {
+            code: errors::JOB_CANCELLED,
             what,
             details: Vec::new(),
         });
@@ -50,9 +55,18 @@ pub(crate) fn result(end: &JobEndInfo) -> Result<(), CliError> {
     let mut details = vec![format!("caused by: {}", plain(&end.headline))];
     details.extend(end.failure.iter().flat_map(failure_lines));
     Err(CliError::Failed {
+        code: end.failure.as_ref().map_or(errors::JOB_FAILED, code_of),
         what: "Job execution failed.".to_owned(),
         details,
     })
+}
+
+/// The code of a failure's kind. Kinds of a later version than ours are failures all the same.
+pub(crate) fn code_of(failure: &JobFailure) -> ErrorCode {
+    let kind = FailureKind::ALL
+        .iter()
+        .find(|kind| kind.to_string() == failure.kind);
+    kind.map_or(errors::JOB_FAILED, |kind| kind.code())
 }
 
 /// The chain of causes as A4-2 has it, then the remedy. What a user's data put into it stays a line.

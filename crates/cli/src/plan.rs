@@ -7,6 +7,7 @@ use millstream_config::{JobConfig, Layer, Resolved};
 use millstream_env::Env;
 use millstream_graph::{JobGraph, OperatorKind, Partitioning, Plan, Vertex};
 use millstream_taskmanager::TASKS_MAX;
+use millstream_types::errors;
 use serde_json::{Value, json};
 
 use crate::args::ValidateArgs;
@@ -30,7 +31,7 @@ pub(crate) fn validate(
         false => as_text(&job.graph, &plan, &warnings),
     };
     out.write_all(text.as_bytes())
-        .map_err(|error| CliError::failed("the plan cannot be printed", &error, ""))
+        .map_err(|error| CliError::failed(errors::OUTPUT, "the plan cannot be printed", &error, ""))
 }
 
 /// Whether the job chains operators, by its own settings.

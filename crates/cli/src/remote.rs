@@ -8,7 +8,7 @@ use millstream_env::{Env, Signals};
 use millstream_rpc::jobs::{CheckpointInfo, JobClient, JobEvent, JobInfo, JobSummary};
 use millstream_rpc::{CallError, ConnectError, connect};
 use millstream_telemetry::plain;
-use millstream_types::{JobId, WallTime};
+use millstream_types::{JobId, WallTime, errors};
 
 use crate::args::{ClusterArgs, JobArgs, ListArgs, RunArgs};
 use crate::error::CliError;
@@ -27,25 +27,35 @@ async fn client(env: &Env, cluster: &ClusterArgs) -> Result<JobClient, CliError>
 }
 
 fn unreachable(error: ConnectError) -> CliError {
-    let remedy = error.remedy().to_owned();
-    CliError::Unreachable {
-        what: millstream_telemetry::chain(&error),
-        remedy,
+    let (code, remedy) = (error.code(), error.remedy().to_owned());
+    let what = millstream_telemetry::chain(&error);
+    match error {
+        // Nothing was tried.
+        ConnectError::Address { .. } => CliError::Usage { code, what, remedy },
+        ConnectError::Resolve { .. }
+        | ConnectError::Refused { .. }
+        | ConnectError::Timeout { .. }
+        | ConnectError::Unreachable { .. }
+        | ConnectError::WrongProtocol { .. } => CliError::Unreachable { code, what, remedy },
     }
 }
 
 fn of_call(error: CallError) -> CliError {
-    let what = millstream_telemetry::chain(&error);
+    let (code, what) = (error.code(), millstream_telemetry::chain(&error));
     match error {
         CallError::Refused { .. } | CallError::NotFound { .. } | CallError::Conflict { .. } => {
-            CliError::Refused { what }
+            CliError::Refused { code, what }
         }
-        CallError::Unavailable { .. } | CallError::Lost { .. } => CliError::Unreachable {
-            what,
-            remedy: "check that the jobmanager runs; submitting again is safe".to_owned(),
-        },
+        CallError::Unavailable { .. } | CallError::Lost { .. } => {
+            let (what, remedy) = match what.split_once("\n  help: ") {
+                Some((what, remedy)) => (what.to_owned(), remedy.to_owned()),
+                None => (what, String::new()),
+            };
+            CliError::Unreachable { code, what, remedy }
+        }
         CallError::Unknown { .. } | CallError::Server { .. } | CallError::Answer { .. } => {
             CliError::Failed {
+                code,
                 what,
                 details: Vec::new(),
             }
@@ -55,7 +65,9 @@ fn of_call(error: CallError) -> CliError {
 
 fn say(out: &mut (dyn Write + Send), text: &str) -> Result<(), CliError> {
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|error| CliError::failed("the answer cannot be printed", &error, ""))
+    written.map_err(|error| {
+        CliError::failed(errors::OUTPUT, "the answer cannot be printed", &error, "")
+    })
 }
 
 /// Submits a job and, unless detached, follows it to its end.
@@ -94,8 +106,9 @@ async fn follow(
     out: &mut (dyn Write + Send),
 ) -> Result<(), CliError> {
     let signals = Signals::of_process(env.spawner(), env.exit());
-    let mut signals =
-        signals.map_err(|error| CliError::failed("signals cannot be received", &error, ""))?;
+    let mut signals = signals.map_err(|error| {
+        CliError::failed(errors::PROCESS, "signals cannot be received", &error, "")
+    })?;
     loop {
         let lost = tokio::select! {
             biased;
@@ -254,7 +267,9 @@ fn describe(job: &JobInfo) -> String {
         }
     }
     if let Some(failure) = job.failures.first() {
-        let _ = writeln!(text, "last failure, {}:", time(failure.failed_at));
+        let code = output::code_of(failure);
+        let at = time(failure.failed_at);
+        let _ = writeln!(text, "last failure [{code}], {at}:");
         for line in output::failure_lines(failure) {
             let _ = writeln!(text, "  {line}");
         }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use millstream_types::errors::{self, ErrorCode};
+
 use crate::origin::Origin;
 use crate::value::ValueFault;
 use crate::yaml::YamlError;
@@ -126,6 +128,25 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    /// Its code.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Yaml { .. } => errors::CONF_YAML,
+            Self::NoMapping { .. } | Self::NotMapping { .. } => errors::CONF_SHAPE,
+            Self::UnknownKey { .. } => errors::CONF_UNKNOWN_KEY,
+            Self::UnknownVariable { .. } => errors::CONF_UNKNOWN_VARIABLE,
+            Self::MalformedFlag { .. } => errors::CONF_FLAG,
+            Self::NotInJobs { .. } => errors::CONF_NOT_IN_JOBS,
+            Self::NotBuilt { .. } => errors::CONF_NOT_BUILT,
+            Self::Value { fault, .. } => fault.code(),
+            Self::Twice { .. } => errors::CONF_TWICE,
+            Self::Conflict { .. } => errors::CONF_CONFLICT,
+            Self::Unprotected { .. } => errors::CONF_UNPROTECTED,
+            Self::Missing { .. } => errors::CONF_MISSING,
+        }
+    }
+
     /// What to do about it.
     #[must_use]
     pub fn remedy(&self) -> String {
@@ -189,6 +210,20 @@ impl ConfigErrors {
             .iter()
             .map(|fault| format!("{fault} ({})", fault.remedy()));
         lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// All faults as a terminal shows them, each with its code and remedy.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let parts = self.0.iter();
+        let parts = parts.map(|fault| fault.code().render(&fault.to_string(), &fault.remedy()));
+        parts.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The code of the first fault.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        self.0.first().map_or(errors::CONF_VALUE, ConfigError::code)
     }
 
     /// `Ok` if nothing was found.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use millstream_types::errors::{self, ErrorCode};
+
 use crate::value::{ValueFault, quoted_if_needed};
 use crate::yaml::Node;
 
@@ -86,6 +88,14 @@ pub enum SecretError {
 }
 
 impl SecretError {
+    /// Its code.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::File { .. } | Self::Variable { .. } | Self::Empty { .. } => errors::CONF_SECRET,
+        }
+    }
+
     /// What to do about it.
     #[must_use]
     pub fn remedy(&self) -> String {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use millstream_types::errors::{self, ErrorCode};
 use millstream_types::{Attempt, Disposition, SubtaskId, TaskmanagerId, WallTime};
 
 /// Where a failure comes from (B8.10).
@@ -35,6 +36,46 @@ pub enum FailureKind {
     DataLoss,
     /// A state that our own code must not reach.
     Internal,
+}
+
+impl FailureKind {
+    /// All kinds.
+    pub const ALL: [Self; 14] = [
+        Self::User,
+        Self::SynchronousSnapshot,
+        Self::Restore,
+        Self::Connector,
+        Self::TaskmanagerLost,
+        Self::TaskmanagerLeaving,
+        Self::JobProcess,
+        Self::MemoryBudget,
+        Self::Link,
+        Self::Deployment,
+        Self::NoResourceAvailable,
+        Self::CheckpointTolerance,
+        Self::DataLoss,
+        Self::Internal,
+    ];
+
+    /// Its code.
+    pub fn code(self) -> ErrorCode {
+        match self {
+            Self::User => errors::USER_CODE,
+            Self::SynchronousSnapshot => errors::SYNCHRONOUS_SNAPSHOT,
+            Self::Restore => errors::RESTORE,
+            Self::Connector => errors::CONNECTOR,
+            Self::TaskmanagerLost => errors::TASKMANAGER_LOST,
+            Self::TaskmanagerLeaving => errors::TASKMANAGER_LEAVING,
+            Self::JobProcess => errors::JOB_PROCESS,
+            Self::MemoryBudget => errors::MEMORY_BUDGET,
+            Self::Link => errors::LINK,
+            Self::Deployment => errors::DEPLOYMENT,
+            Self::NoResourceAvailable => errors::NO_SLOTS,
+            Self::CheckpointTolerance => errors::CHECKPOINT_TOLERANCE,
+            Self::DataLoss => errors::DATA_LOSS,
+            Self::Internal => errors::INTERNAL,
+        }
+    }
 }
 
 impl fmt::Display for FailureKind {

@@ -73,7 +73,7 @@ pub enum FailPointError {
         found: String,
     },
     /// No such place.
-    #[error("there is no fail point {found:?}: the fail points are {FAIL_POINTS:?}")]
+    #[error("there is no fail point {found:?}: the fail points are {}", FAIL_POINTS.join(", "))]
     Unknown {
         /// As given.
         found: String,

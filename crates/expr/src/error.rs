@@ -4,6 +4,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use millstream_types::errors::{self, ErrorCode};
+
 use crate::excerpt::{self, Position, Span};
 
 /// An expression that is not accepted: what is wrong, where, and what to write instead.
@@ -134,6 +136,22 @@ impl ExprError {
     /// What is wrong.
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
+    }
+
+    /// Its code.
+    pub fn code(&self) -> ErrorCode {
+        match &self.0.kind {
+            ErrorKind::Syntax { .. } => errors::EXPR_SYNTAX,
+            ErrorKind::UnknownColumn { .. } => errors::EXPR_UNKNOWN_COLUMN,
+            ErrorKind::UnknownFunction { .. } => errors::EXPR_UNKNOWN_FUNCTION,
+            ErrorKind::Type { .. } | ErrorKind::NotBoolean { .. } => errors::EXPR_TYPE,
+            ErrorKind::Refused { .. } => errors::EXPR_REFUSED,
+            ErrorKind::TooLong { .. } | ErrorKind::TooDeep { .. } => errors::EXPR_SIZE,
+            ErrorKind::Pattern { .. } => errors::EXPR_PATTERN,
+            ErrorKind::AlwaysFails { .. } => errors::EXPR_ALWAYS_FAILS,
+            ErrorKind::DuplicateColumn { .. } => errors::EXPR_DUPLICATE_COLUMN,
+            ErrorKind::Internal { .. } => errors::EXPR_INTERNAL,
+        }
     }
 
     /// Where it begins.

@@ -11,6 +11,7 @@ use millstream_graph::GraphError;
 use millstream_snapshot::chain::ChainFailure;
 use millstream_snapshot::jobs::JobStoreError;
 use millstream_snapshot::{OpenError, StoreError};
+use millstream_types::errors::{self, ErrorCode};
 use millstream_types::{JobId, OperatorUid, rounded};
 
 use crate::settings::GraphCodecError;
@@ -24,6 +25,13 @@ pub enum StartError {
 }
 
 impl StartError {
+    /// Its code.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::JobStore(error) => error.code(),
+        }
+    }
+
     /// What an operator can do about it.
     pub fn remedy(&self) -> String {
         match self {
@@ -48,28 +56,22 @@ pub enum SubmitError {
     #[error("the job's settings are refused")]
     Settings(ConfigErrors),
     /// A step that breaks jobs on purpose.
-    #[error(
-        "operator {uid} injects faults, and pipeline.allow-fault-injection is false: set it to \
-         true in a job that may break"
-    )]
+    #[error("operator {uid} injects faults, and pipeline.allow-fault-injection is false")]
     FaultInjection {
         /// The operator.
         uid: OperatorUid,
     },
     /// Operators with state and without uid, where uids are required.
     #[error(
-        "operators {names:?} have state and no uid, and pipeline.require-uids is true: give each \
-         one a uid"
+        "operators {} have state and no uid, and pipeline.require-uids is true",
+        .names.join(", ")
     )]
     MissingUids {
         /// Their names.
         names: Vec<String>,
     },
     /// A sink whose output becomes visible with checkpoints, and no checkpoints.
-    #[error(
-        "file sink {uid} shows its rows when a checkpoint completes, and checkpointing is off: \
-         set checkpointing.interval, for example to 10s"
-    )]
+    #[error("file sink {uid} shows its rows when a checkpoint completes, and checkpointing is off")]
     SinkWithoutCheckpoints {
         /// The sink.
         uid: OperatorUid,
@@ -84,10 +86,7 @@ pub enum SubmitError {
         found: String,
     },
     /// The client's id was used for another job.
-    #[error(
-        "client id {client_id:?} was used to submit job {job}, whose graph is another one: use a \
-         new client id for each job"
-    )]
+    #[error("client id {client_id:?} was used to submit job {job}, whose graph is another one")]
     ClientIdTaken {
         /// The id.
         client_id: String,
@@ -121,7 +120,7 @@ pub enum SubmitError {
         source: Option<Arc<StoreError>>,
     },
     /// The jobmanager is ending.
-    #[error("the jobmanager is shutting down: submit to its successor")]
+    #[error("the jobmanager is shutting down")]
     ShuttingDown,
 }
 
@@ -138,13 +137,34 @@ impl From<ChainFailure> for SubmitError {
 }
 
 impl SubmitError {
-    /// What to do about it; empty where the message says it.
+    /// Its code.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Graph(_) | Self::Encoding(_) | Self::Topology(_) => errors::SUBM_GRAPH,
+            Self::Settings(errors) => errors.code(),
+            Self::FaultInjection { .. } => errors::SUBM_FAULT_INJECTION,
+            Self::MissingUids { .. } => errors::SUBM_MISSING_UIDS,
+            Self::SinkWithoutCheckpoints { .. } => errors::SUBM_NO_CHECKPOINTS,
+            Self::ClientId { .. } => errors::SUBM_CLIENT_ID,
+            Self::ClientIdTaken { .. } => errors::SUBM_CLIENT_ID_TAKEN,
+            Self::Open(error) => error.code(),
+            Self::Chain(failure) => failure.code(),
+            Self::JobStore { source, .. } => source.code(),
+            Self::TimedOut { .. } => errors::SUBM_NOT_STORED,
+            Self::ShuttingDown => errors::NOT_NOW,
+        }
+    }
+
+    /// What to do about it; empty where the catalogue of errors says it as well.
     pub fn remedy(&self) -> String {
         match self {
             Self::Settings(errors) => errors.report(),
             Self::Open(error) => error.remedy(),
             Self::Chain(error) => error.remedy(),
             Self::JobStore { source, .. } => source.remedy(),
+            Self::SinkWithoutCheckpoints { .. } => {
+                "set checkpointing.interval, for example to 10s".to_owned()
+            }
             Self::TimedOut { source, .. } => {
                 let check = source.as_ref().map(|error| error.check());
                 let check = check.unwrap_or_else(|| "Check that the storage answers".into());
@@ -155,7 +175,6 @@ impl SubmitError {
             | Self::Topology(_)
             | Self::FaultInjection { .. }
             | Self::MissingUids { .. }
-            | Self::SinkWithoutCheckpoints { .. }
             | Self::ClientId { .. }
             | Self::ClientIdTaken { .. }
             | Self::ShuttingDown => String::new(),
@@ -202,6 +221,17 @@ pub enum CancelError {
     /// The jobmanager is ending.
     #[error("the jobmanager is shutting down before job {0} has ended")]
     ShuttingDown(JobId),
+}
+
+impl CancelError {
+    /// Its code.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::UnknownJob(_) => errors::SUBM_UNKNOWN_JOB,
+            Self::NotOwned { .. } => errors::SUBM_NOT_OWNED,
+            Self::ShuttingDown(_) => errors::NOT_NOW,
+        }
+    }
 }
 
 /// Why no checkpoint was taken when a user asked for one.

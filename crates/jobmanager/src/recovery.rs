@@ -1,6 +1,7 @@
 //! A jobmanager that starts finds its jobs in storage and resumes them, without any client.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use millstream_coordination::job::{FailureHistory, JobStatus};
 use millstream_snapshot::StoreError;
 use millstream_snapshot::jobs::{JobStoreError, StoredJob, SubmittedJob};
 use millstream_telemetry::chain as error_chain;
+use millstream_types::errors::{self, ErrorCode};
 use millstream_types::{Disposition, JobId, WallTime};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -59,6 +61,13 @@ impl ResumeError {
             Self::Refused(error) => error.remedy(),
         }
     }
+
+    fn code(&self) -> ErrorCode {
+        match self {
+            Self::Graph(_) => errors::STORED_JOB,
+            Self::Refused(error) => error.code(),
+        }
+    }
 }
 
 pub(crate) async fn run(shared: Arc<Shared>, recovering: watch::Sender<bool>) {
@@ -105,8 +114,10 @@ async fn resume(shared: &Arc<Shared>, stored: StoredJob) {
         }
         StoredJob::Lost { job, directory } => {
             if let Ok(reservation) = shared.registry.reserve(job) {
-                let error =
-                    format!("{directory} is of a job that was stored, and its job object is gone");
+                let code = errors::CHAIN_GONE;
+                let error = format!(
+                    "[{code}] {directory} is of a job that was stored, and its job object is gone"
+                );
                 let remedy = format!(
                     "Put {directory}/job back from a copy and start the jobmanager again, or \
                      submit the job again under its client id: it goes on from its newest \
@@ -117,7 +128,7 @@ async fn resume(shared: &Arc<Shared>, stored: StoredJob) {
         }
         StoredJob::Unreadable(job, failure) => {
             if let Ok(reservation) = shared.registry.reserve(job) {
-                let (error, remedy) = (error_chain(&failure), failure.remedy());
+                let (error, remedy) = (coded(failure.code(), &failure), failure.remedy());
                 reservation.leave(not_resumed(shared, job, None, error, remedy));
             }
         }
@@ -130,7 +141,7 @@ async fn resume(shared: &Arc<Shared>, stored: StoredJob) {
             match admit(shared, &submitted) {
                 Ok(plan) => resume_one(shared, submitted, plan, reservation).await,
                 Err(failure) => {
-                    let (error, remedy) = (error_chain(&failure), failure.remedy());
+                    let (error, remedy) = (coded(failure.code(), &failure), failure.remedy());
                     let at = Some(submitted.submitted_at);
                     reservation.leave(not_resumed(shared, job, at, error, remedy));
                 }
@@ -175,6 +186,11 @@ async fn resume_one(
         first_claim: None,
     };
     run_job(shared, accepted, reservation);
+}
+
+/// An error with its causes and its code.
+fn coded(code: ErrorCode, error: &dyn Error) -> String {
+    format!("[{code}] {}", error_chain(error))
 }
 
 /// What is shown of a job that is in storage and cannot be resumed from it.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use millstream_config::{ValueFault, Warning as SettingWarning};
 use millstream_expr::ExprError;
+use millstream_types::errors::{self, ErrorCode};
 
 /// A place in a job file; both counts start at 1, columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,6 +45,8 @@ pub enum FaultKind {
     /// A setting of the job that is not accepted.
     #[error("{message}")]
     Setting {
+        /// Its code.
+        code: ErrorCode,
         /// What the configuration says.
         message: String,
         /// What to do.
@@ -179,6 +182,33 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
+    /// Its code.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Yaml { .. } => errors::JOB_YAML,
+            Self::Setting { code, .. } => *code,
+            Self::UnknownStep { .. } => errors::JOB_UNKNOWN_STEP,
+            Self::UnknownKey { .. } => errors::JOB_UNKNOWN_KEY,
+            Self::MissingKey { .. } => errors::JOB_MISSING_KEY,
+            Self::NotBuilt { .. } => errors::JOB_NOT_BUILT,
+            Self::NoEffect { .. } => errors::JOB_NO_EFFECT,
+            // What a setting may be too has the code it has there.
+            Self::Value { fault, .. } => match fault.code() {
+                errors::CONF_VALUE => errors::JOB_VALUE,
+                code => code,
+            },
+            Self::Type { .. } => errors::JOB_TYPE,
+            Self::Expression(error) => error.code(),
+            Self::UnknownColumn { .. } => errors::JOB_UNKNOWN_COLUMN,
+            Self::UnknownUid { .. } => errors::JOB_UNKNOWN_UID,
+            Self::DuplicateUid { .. } => errors::JOB_DUPLICATE_UID,
+            Self::MissingUid { .. } => errors::JOB_MISSING_UID,
+            Self::Limit { .. } => errors::JOB_LIMIT,
+            Self::Structure { .. } => errors::JOB_STRUCTURE,
+        }
+    }
+
     /// What to do about it.
     #[must_use]
     pub fn remedy(&self) -> String {
@@ -262,7 +292,8 @@ impl Fault {
     /// The multi-line form: message, place, the line with carets under the place, remedy.
     #[must_use]
     pub fn render(&self) -> String {
-        let mut text = format!("error: {}\n  --> {}", self.kind, self.file);
+        let code = self.kind.code();
+        let mut text = format!("error[{code}]: {}\n  --> {}", self.kind, self.file);
         if let Some(place) = self.place {
             text.push_str(&format!(":{}:{}", place.line, place.column));
         }
@@ -315,6 +346,13 @@ impl JobFileErrors {
     #[must_use]
     pub fn faults(&self) -> &[Fault] {
         &self.faults
+    }
+
+    /// The code of the first fault.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        let first = self.faults.first();
+        first.map_or(errors::JOB_STRUCTURE, |fault| fault.kind.code())
     }
 
     /// All faults in their multi-line form.

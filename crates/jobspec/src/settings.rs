@@ -152,6 +152,7 @@ fn setting(fault: &ConfigError) -> FaultKind {
         other => other.to_string(),
     };
     FaultKind::Setting {
+        code: fault.code(),
         message,
         remedy: fault.remedy(),
     }

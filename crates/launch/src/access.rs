@@ -78,7 +78,7 @@ impl SecretReader for Machine<'_> {
         let bytes = self
             .fs
             .read(path, SECRET_BYTES_MAX)
-            .map_err(std::io::Error::other)?;
+            .map_err(|error| error.source)?;
         String::from_utf8(bytes).map_err(std::io::Error::other)
     }
 

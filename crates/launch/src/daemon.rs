@@ -1,6 +1,7 @@
 //! The `main` of a daemon: from command line, environment and file to its own work.
 
 use std::error::Error;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Args, Command, FromArgMatches};
@@ -8,10 +9,11 @@ use millstream_config::{ConfigErrors, LogConfig, Resolved};
 use millstream_env::fail_points::FailPointError;
 use millstream_env::{Env, FailPoints, Signals};
 use millstream_telemetry::LogError;
+use millstream_types::errors::{self, ErrorCode};
 use tracing::warn;
 
 use crate::settings::{Arguments, FAIL_POINTS_VARIABLE, LaunchError, table};
-use crate::start_log;
+use crate::{start_log, usage};
 
 /// Exit code of a configuration that is refused.
 const REFUSED: u8 = 2;
@@ -36,6 +38,8 @@ pub trait Daemon {
     fn log(config: &Self::Config) -> &LogConfig;
     /// Runs until a signal comes.
     fn run(launched: Launched<Self::Config>) -> impl Future<Output = Result<(), Self::Error>>;
+    /// The code of its end.
+    fn code(error: &Self::Error) -> ErrorCode;
     /// What to do about its end.
     fn remedy(error: &Self::Error) -> String;
 }
@@ -74,13 +78,19 @@ enum StartError<E: Error + 'static> {
 
 /// Runs the daemon; its errors are said on standard error, with what to do about them.
 pub fn main<D: Daemon>() -> ExitCode {
-    let Err(error) = begin::<D>(&arguments::<D>()) else {
+    let arguments = match arguments::<D>(std::env::args_os()) {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() => {
+            eprintln!("{}", usage(&error));
+            return ExitCode::from(REFUSED);
+        }
+        // Help, or the version.
+        Err(error) => error.exit(),
+    };
+    let Err(error) = begin::<D>(&arguments) else {
         return ExitCode::SUCCESS;
     };
-    eprintln!("{}: {}", D::NAME, millstream_telemetry::chain(&error));
-    if let Some(remedy) = remedy::<D>(&error) {
-        eprintln!("{remedy}");
-    }
+    eprintln!("{}", render::<D>(&error));
     match error {
         StartError::Launch(_) | StartError::FailPoints(_) => ExitCode::from(REFUSED),
         StartError::Log(_)
@@ -90,10 +100,11 @@ pub fn main<D: Daemon>() -> ExitCode {
     }
 }
 
-/// Ends the process where it is asked for help or the version, and where a flag is unknown.
-fn arguments<D: Daemon>() -> Arguments {
-    let matches = command::<D>().get_matches();
-    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+fn arguments<D: Daemon>(
+    words: impl IntoIterator<Item = OsString>,
+) -> Result<Arguments, clap::Error> {
+    let matches = command::<D>().try_get_matches_from(words)?;
+    Arguments::from_arg_matches(&matches)
 }
 
 fn command<D: Daemon>() -> Command {
@@ -103,17 +114,18 @@ fn command<D: Daemon>() -> Command {
         .long_about(format!("{}.\n\n{SETTINGS}", D::ABOUT))
 }
 
-fn remedy<D: Daemon>(error: &StartError<D::Error>) -> Option<String> {
+/// What is read on standard error: code and message on one line, then what to do.
+fn render<D: Daemon>(error: &StartError<D::Error>) -> String {
+    let said = |code: ErrorCode| code.render(&millstream_telemetry::chain(error), "");
     match error {
-        StartError::Ended(error) => Some(D::remedy(error)),
-        StartError::Signals(_) => {
-            Some("raise the limits of processes and open files of this user".to_owned())
+        StartError::Launch(error) => error.render(),
+        StartError::Log(_) => said(errors::LOG_START),
+        StartError::FailPoints(_) => said(errors::FAIL_POINTS),
+        StartError::Runtime(_) | StartError::Signals(_) => said(errors::PROCESS),
+        StartError::Ended(error) => {
+            let what = millstream_telemetry::chain(error);
+            D::code(error).render(&what, &D::remedy(error))
         }
-        // They say it themselves.
-        StartError::Launch(_)
-        | StartError::Log(_)
-        | StartError::FailPoints(_)
-        | StartError::Runtime(_) => None,
     }
 }
 
@@ -178,6 +190,10 @@ mod tests {
             Ok(())
         }
 
+        fn code(_error: &std::io::Error) -> ErrorCode {
+            errors::PROCESS
+        }
+
         fn remedy(error: &std::io::Error) -> String {
             format!("do something about {error}")
         }
@@ -204,7 +220,18 @@ mod tests {
     #[test]
     fn an_end_that_nobody_asked_for_has_the_daemon_s_remedy() {
         let ended = StartError::Ended(std::io::Error::other("smoke"));
-        let said = remedy::<Idle>(&ended);
-        assert_eq!(said.as_deref(), Some("do something about smoke"));
+        let said = render::<Idle>(&ended);
+        assert_eq!(
+            said,
+            "error[USE-0005]: smoke\n  help: do something about smoke"
+        );
+    }
+
+    #[test]
+    fn an_unknown_flag_is_refused_and_the_version_is_no_mistake() {
+        let arguments = |flag: &str| arguments::<Idle>(["idle", flag].map(OsString::from));
+        assert!(arguments("--flag").unwrap_err().use_stderr());
+        assert!(!arguments("--version").unwrap_err().use_stderr());
+        assert!(arguments("--print-config").unwrap().print_config);
     }
 }

@@ -11,8 +11,10 @@ mod access;
 mod daemon;
 mod log;
 mod settings;
+mod usage;
 
 pub use access::StorageAccess;
 pub use daemon::{Daemon, Launched, main};
 pub use log::{start_child_log, start_log};
 pub use settings::{Arguments, FAIL_POINTS_VARIABLE, LaunchError, table};
+pub use usage::usage;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use millstream_config::{ConfigErrors, Layer, Resolved, Target};
 use millstream_env::Env;
-use millstream_env::fs::FsError;
+use millstream_types::errors::{self, ErrorCode};
 
 /// A configuration file larger than this is none.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -37,10 +37,10 @@ pub enum LaunchError {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: FsError,
+        source: std::io::Error,
     },
     /// The file is not UTF-8.
-    #[error("configuration file {path} is no text: save it as UTF-8")]
+    #[error("configuration file {path} is no text")]
     NoText {
         /// The file.
         path: PathBuf,
@@ -48,6 +48,18 @@ pub enum LaunchError {
     /// Its settings are refused.
     #[error("{}", .0.report())]
     Config(ConfigErrors),
+}
+
+impl LaunchError {
+    /// What a user reads.
+    pub fn render(&self) -> String {
+        let one = |code: ErrorCode| code.render(&millstream_telemetry::chain(self), "");
+        match self {
+            Self::File { .. } => one(errors::CONF_FILE),
+            Self::NoText { .. } => one(errors::CONF_TEXT),
+            Self::Config(errors) => errors.render(),
+        }
+    }
 }
 
 impl From<ConfigErrors> for LaunchError {
@@ -74,9 +86,9 @@ fn text(env: &Env, path: &Path) -> Result<String, LaunchError> {
     let bytes = env
         .fs()
         .read(path, FILE_BYTES_MAX)
-        .map_err(|source| LaunchError::File {
+        .map_err(|error| LaunchError::File {
             path: path.to_owned(),
-            source,
+            source: error.source,
         })?;
     String::from_utf8(bytes).map_err(|_| LaunchError::NoText {
         path: path.to_owned(),

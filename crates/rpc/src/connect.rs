@@ -9,8 +9,10 @@ use std::time::Duration;
 use hyper_util::rt::TokioIo;
 use millstream_env::Env;
 use millstream_env::net::{Conn, NetError};
+use millstream_types::errors::{self, ErrorCode};
 use millstream_types::rounded;
 use tokio::sync::Mutex;
+use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
@@ -40,15 +42,13 @@ pub enum ConnectError {
         /// The address.
         address: String,
         /// What the resolver said.
-        source: NetError,
+        source: io::Error,
     },
     /// Nobody listens there.
     #[error("cannot reach {address}: connection refused, nothing listens there")]
     Refused {
         /// The address.
         address: String,
-        /// What the network said.
-        source: NetError,
     },
     /// No answer in time.
     #[error("cannot reach {address}: no answer within {}", rounded(.waited))]
@@ -79,6 +79,18 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
+    /// Its code.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Address { .. } => errors::NO_ADDRESS,
+            Self::Resolve { .. } => errors::UNKNOWN_HOST,
+            Self::Refused { .. } => errors::NOBODY_LISTENS,
+            Self::Timeout { .. } => errors::NO_ANSWER,
+            Self::Unreachable { .. } => errors::UNREACHABLE,
+            Self::WrongProtocol { .. } => errors::OTHER_SERVER,
+        }
+    }
+
     /// What to do about it.
     pub fn remedy(&self) -> &'static str {
         match self {
@@ -96,25 +108,21 @@ impl ConnectError {
 
     fn of_net(address: &str, error: NetError) -> Self {
         let address = address.to_owned();
-        match &error {
-            NetError::Resolve { .. } => Self::Resolve {
-                address,
-                source: error,
-            },
+        match error {
+            NetError::Resolve { source, .. } => Self::Resolve { address, source },
             NetError::Connect { source, .. }
                 if source.kind() == io::ErrorKind::ConnectionRefused =>
             {
-                Self::Refused {
-                    address,
-                    source: error,
-                }
+                Self::Refused { address }
             }
-            NetError::Connect { .. } | NetError::Listen { .. } | NetError::NoFreePort { .. } => {
-                Self::Unreachable {
-                    address,
-                    cause: in_words(&error),
-                }
-            }
+            NetError::Connect { source, .. } => Self::Unreachable {
+                address,
+                cause: source.to_string(),
+            },
+            error @ (NetError::Listen { .. } | NetError::NoFreePort { .. }) => Self::Unreachable {
+                address,
+                cause: in_words(&error),
+            },
         }
     }
 }
@@ -125,24 +133,32 @@ pub enum CallError {
     /// The request is refused.
     #[error("{message}")]
     Refused {
+        /// Its code.
+        code: ErrorCode,
         /// All faults.
         message: String,
     },
     /// No such job.
     #[error("{message}")]
     NotFound {
+        /// Its code.
+        code: ErrorCode,
         /// Which.
         message: String,
     },
     /// Not in this state.
     #[error("{message}")]
     Conflict {
+        /// Its code.
+        code: ErrorCode,
         /// Why.
         message: String,
     },
     /// The server cannot do it now.
     #[error("{message}")]
     Unavailable {
+        /// Its code.
+        code: ErrorCode,
         /// Why.
         message: String,
     },
@@ -182,8 +198,22 @@ pub enum CallError {
 }
 
 impl CallError {
+    /// Its code: the one that the server said, if it did.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Refused { code, .. }
+            | Self::NotFound { code, .. }
+            | Self::Conflict { code, .. }
+            | Self::Unavailable { code, .. } => *code,
+            Self::Lost { .. } => errors::CONNECTION_LOST,
+            Self::Unknown { .. } | Self::Answer { .. } => errors::OTHER_VERSION,
+            Self::Server { .. } => errors::SERVER_FAULT,
+        }
+    }
+
     pub(crate) fn of_status(address: &str, status: &Status) -> Self {
         let (address, message) = (address.to_owned(), status.message().to_owned());
+        let code = |otherwise| code_of(status).unwrap_or(otherwise);
         // A status with a source was made on this side, because the connection did not hold.
         if let Some(source) = status.source() {
             return Self::Lost {
@@ -193,14 +223,20 @@ impl CallError {
         }
         match status.code() {
             Code::InvalidArgument | Code::OutOfRange | Code::ResourceExhausted => {
-                Self::Refused { message }
+                let code = code(errors::SUBM_REFUSED);
+                Self::Refused { code, message }
             }
-            Code::NotFound => Self::NotFound { message },
+            Code::NotFound => {
+                let code = code(errors::SUBM_UNKNOWN_JOB);
+                Self::NotFound { code, message }
+            }
             Code::FailedPrecondition | Code::AlreadyExists | Code::Aborted => {
-                Self::Conflict { message }
+                let code = code(errors::SUBM_REFUSED);
+                Self::Conflict { code, message }
             }
             Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => {
-                Self::Unavailable { message }
+                let code = code(errors::NOT_NOW);
+                Self::Unavailable { code, message }
             }
             Code::Unimplemented => Self::Unknown { address, message },
             Code::Ok
@@ -211,6 +247,22 @@ impl CallError {
             | Code::Unauthenticated => Self::Server { address, message },
         }
     }
+}
+
+/// The header in which the code of an error travels, beside its text.
+const CODE_HEADER: &str = "millstream-error-code";
+
+/// The same status, which says this code too.
+pub(crate) fn with_code(mut status: Status, code: ErrorCode) -> Status {
+    let value = MetadataValue::from_static(code.as_str());
+    status.metadata_mut().insert(CODE_HEADER, value);
+    status
+}
+
+/// The code that a server said, if this version knows it.
+fn code_of(status: &Status) -> Option<ErrorCode> {
+    let value = status.metadata().get(CODE_HEADER)?;
+    ErrorCode::find(value.to_str().ok()?)
 }
 
 /// The innermost causes, without those that only say that something went wrong.

@@ -3,7 +3,10 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use millstream_types::errors::{self, ErrorCode};
 use millstream_types::{Checksum, Disposition, WriteOutcome, rounded};
+
+use crate::answer::Answer;
 
 /// What an operation on the store was doing when it ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -140,7 +143,7 @@ pub enum StoreError {
         outcome: WriteOutcome,
         /// The last failure; none if the last attempt ran out of time.
         #[source]
-        source: Option<Box<object_store::Error>>,
+        source: Option<Box<Answer>>,
     },
     /// The store said no, and will say so again.
     #[error("{operation} {object} was refused by the store")]
@@ -153,7 +156,7 @@ pub enum StoreError {
         outcome: WriteOutcome,
         /// The store's words.
         #[source]
-        source: Box<object_store::Error>,
+        source: Box<Answer>,
     },
     /// The caller asked to stop; what was begun has been given up.
     #[error("{operation} {object} was cancelled")]
@@ -174,6 +177,19 @@ impl StoreError {
             }
             Self::Unavailable { outcome, .. } | Self::Refused { outcome, .. } => *outcome,
             Self::Cancelled { operation, .. } => operation.outcome_without_answer(),
+        }
+    }
+
+    /// Its code.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::NotFound { .. } => errors::STORE_NOT_FOUND,
+            Self::Taken { .. } => errors::STORE_TAKEN,
+            Self::Corrupt { .. } => errors::STORE_CORRUPT,
+            Self::Unavailable { source, .. } if is_full(source.as_deref()) => errors::STORE_FULL,
+            Self::Unavailable { .. } => errors::STORE_UNAVAILABLE,
+            Self::Refused { .. } => errors::STORE_REFUSED,
+            Self::Cancelled { .. } => errors::STORE_CANCELLED,
         }
     }
 
@@ -237,8 +253,8 @@ impl StoreError {
 }
 
 /// Whether the operating system said that there is no room.
-fn is_full(error: Option<&object_store::Error>) -> bool {
-    let mut next = error.map(|error| error as &(dyn std::error::Error + 'static));
+fn is_full(answer: Option<&Answer>) -> bool {
+    let mut next = answer.map(|answer| answer.error() as &(dyn std::error::Error + 'static));
     while let Some(error) = next {
         let kind = error.downcast_ref().map(std::io::Error::kind);
         if let Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) = kind {
@@ -264,7 +280,7 @@ mod tests {
             attempts: 3,
             elapsed: Duration::from_micros(1_234_567),
             outcome: WriteOutcome::DidNotHappen,
-            source: Some(Box::new(source)),
+            source: Some(Answer::boxed(source)),
         }
     }
 

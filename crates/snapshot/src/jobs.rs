@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
+use millstream_types::errors::{self, ErrorCode};
 use millstream_types::{Disposition, JobId, ObjectName, WallTime};
 use prost::Message;
 
@@ -103,6 +104,19 @@ impl JobStoreError {
             Self::Store(error) => error.disposition(),
             Self::Fault { .. } => Disposition::FailJob,
             Self::OtherCluster { .. } => Disposition::Fatal,
+        }
+    }
+
+    /// Its code.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Store(error) => error.code(),
+            Self::Fault {
+                fault: JobFault::Envelope(EnvelopeFault::Version { .. }),
+                ..
+            } => errors::FORMAT_VERSION,
+            Self::Fault { .. } => errors::STORED_JOB,
+            Self::OtherCluster { .. } => errors::STORE_OTHER_CLUSTER,
         }
     }
 

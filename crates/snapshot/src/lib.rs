@@ -8,6 +8,7 @@
 //! Must never depend on: how a checkpoint is decided or state is kept in memory; nobody else names
 //! the object store's library or the form of what is stored.
 
+mod answer;
 pub mod chain;
 pub mod download;
 mod envelope;
@@ -22,6 +23,7 @@ pub mod probe;
 mod store;
 pub mod upload;
 
+pub use answer::Answer;
 pub use envelope::EnvelopeFault;
 pub use error::{Mismatch, Operation, StoreError};
 pub use local::DurableDirectory;

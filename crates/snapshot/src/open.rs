@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use millstream_env::Env;
+use millstream_types::errors::{self, ErrorCode};
 use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
 use object_store::client::{HttpClient, HttpConnector, ReqwestConnector};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 
+use crate::answer::Answer;
 use crate::local::DurableDirectory;
 use crate::probe::{self, ProbeError};
 use crate::store::{Store, StorePolicy};
@@ -124,7 +126,7 @@ pub enum OpenError {
         location: String,
         /// What does not fit.
         #[source]
-        source: Box<object_store::Error>,
+        source: Box<Answer>,
     },
     /// It was tried and cannot be used.
     #[error("storage {location} cannot be used")]
@@ -149,6 +151,15 @@ impl OpenError {
             | Self::Location { .. }
             | Self::PartSize { .. }
             | Self::Options { .. } => false,
+        }
+    }
+
+    /// Its code.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Location { .. } => errors::STORE_LOCATION,
+            Self::PartSize { .. } | Self::Options { .. } => errors::STORE_OPTIONS,
+            Self::Probe { source, .. } => source.code(),
         }
     }
 
@@ -303,7 +314,7 @@ fn s3(
         Ok(s3) => Ok(Arc::new(s3)),
         Err(source) => Err(OpenError::Options {
             location: config.location.clone(),
-            source: Box::new(source),
+            source: Answer::boxed(source),
         }),
     }
 }

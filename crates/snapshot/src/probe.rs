@@ -4,6 +4,8 @@
 
 use bytes::Bytes;
 
+use millstream_types::errors::{self, ErrorCode};
+
 use crate::error::StoreError;
 use crate::names;
 use crate::store::{Created, Store};
@@ -38,6 +40,16 @@ pub enum ProbeError {
 }
 
 impl ProbeError {
+    /// Its code.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::CreatesTwice { .. } | Self::ExistsUnwritten { .. } | Self::ReadsOther { .. } => {
+                errors::STORE_LIES
+            }
+            Self::NotServed(error) => error.code(),
+        }
+    }
+
     /// What an operator can do about it.
     pub fn remedy(&self) -> String {
         match self {

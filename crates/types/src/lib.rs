@@ -6,6 +6,7 @@
 //! Must never depend on: an executor, a clock, a random source, a serialisation library.
 
 mod disposition;
+pub mod errors;
 mod handle;
 mod ids;
 mod keygroup;

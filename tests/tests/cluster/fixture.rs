@@ -271,6 +271,11 @@ impl Cluster {
         self.address(self.grpc)
     }
 
+    /// Where browsers reach the jobmanager.
+    pub fn rest_address(&self) -> String {
+        self.address(self.rest)
+    }
+
     /// Waits until the cluster's overview shows what is wanted.
     pub fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) {
         let begun = Instant::now();

@@ -250,7 +250,7 @@ fn a_daemon_that_cannot_start_says_why_in_one_line_and_a_remedy() {
         .collect();
     assert_eq!(said.len(), 2, "{stderr}");
     assert!(
-        said[0].starts_with("jobmanager: the storage at "),
+        said[0].starts_with("error[STORE-0005]: storage "),
         "{stderr}"
     );
     assert!(said[0].contains("no-directory"), "{stderr}");

@@ -1,5 +1,7 @@
 //! Why a value is refused.
 
+use millstream_types::errors::{self, ErrorCode};
+
 /// A value that its key does not take. The message is made where the key is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValueFault {
@@ -75,6 +77,21 @@ impl ValueFault {
             Self::NotBuilt { found, what } => {
                 format!("{key} is {found}, which is known, not built yet: {what}")
             }
+        }
+    }
+
+    /// Its code.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::NoUnit { .. } => errors::CONF_NO_UNIT,
+            Self::LiteralSecret => errors::CONF_LITERAL_SECRET,
+            Self::NotBuilt { .. } => errors::CONF_NOT_BUILT,
+            Self::Empty
+            | Self::Refused { .. }
+            | Self::NotOneOf { .. }
+            | Self::OutOfRange { .. }
+            | Self::Shape { .. } => errors::CONF_VALUE,
         }
     }
 

@@ -3,6 +3,7 @@
 //! Big-endian throughout: magic `MSCE`, version u16, total length u32, number u64, previous hash
 //! u128, epoch u64, nonce u128, kind u8, the kind's fields, and the xxh3-128 of all of that.
 
+use millstream_types::errors::{self, ErrorCode};
 use millstream_types::{CheckpointId, Checksum, Epoch, ObjectName};
 
 use super::entry::{
@@ -53,6 +54,16 @@ pub enum EntryError {
 }
 
 impl EntryError {
+    /// Its code.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::UnknownVersion { .. } => errors::CHAIN_VERSION,
+            Self::NotAnEntry | Self::Length { .. } | Self::Checksum { .. } | Self::Field { .. } => {
+                errors::CHAIN_DAMAGED
+            }
+        }
+    }
+
     /// What an operator can do.
     pub fn remedy(&self) -> &'static str {
         match self {

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use millstream_types::Epoch;
+use millstream_types::errors::{self, ErrorCode};
 
 use super::codec::EntryError;
 use super::entry::{
@@ -259,6 +260,16 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Its code.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::NoChain | Self::Missing { .. } | Self::Regressed { .. } => errors::CHAIN_GONE,
+            Self::Terminal { .. } => errors::JOB_ENDED,
+            Self::Unreadable { cause, .. } => cause.code(),
+            Self::Broken(_) => errors::CHAIN_BROKEN,
+        }
+    }
+
     /// What an operator can do.
     pub fn remedy(&self) -> &'static str {
         match self {

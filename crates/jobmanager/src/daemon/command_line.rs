@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use millstream_config::{ConfigErrors, JobmanagerConfig, LogConfig, Resolved};
 use millstream_launch::{Daemon, Launched};
+use millstream_types::errors::ErrorCode;
 
 use super::{DaemonError, run};
 
@@ -32,6 +33,10 @@ impl Daemon for Program {
             ..
         } = launched;
         run(env, &config, table, signals).await
+    }
+
+    fn code(error: &DaemonError) -> ErrorCode {
+        error.code()
     }
 
     fn remedy(error: &DaemonError) -> String {

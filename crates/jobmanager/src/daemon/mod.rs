@@ -3,6 +3,7 @@
 mod command_line;
 mod storage;
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use millstream_env::net::{Listener, NetError};
 use millstream_env::{Env, Signals, StopSignal};
 use millstream_rpc::{ServerLimits, serve_jobmanager};
 use millstream_snapshot::OpenError;
+use millstream_types::errors::{self, ErrorCode};
 use tracing::{error, info, warn};
 
 pub use command_line::main;
@@ -29,14 +31,8 @@ pub enum DaemonError {
     #[error("the storage's credentials cannot be used")]
     Secret(#[from] SecretError),
     /// The storage is not there, or not fit.
-    #[error("the storage at {location} cannot be used")]
-    Storage {
-        /// Where it is.
-        location: String,
-        /// Why.
-        #[source]
-        source: Box<OpenError>,
-    },
+    #[error(transparent)]
+    Storage(#[from] Box<OpenError>),
     /// A host to listen on has no address.
     #[error("{key} is {host:?}, which is no address of this machine")]
     BindHost {
@@ -44,6 +40,14 @@ pub enum DaemonError {
         key: &'static str,
         /// The host.
         host: String,
+    },
+    /// Somebody else listens there.
+    #[error("{what} cannot listen on {address}: the port is taken")]
+    PortTaken {
+        /// "gRPC", "REST".
+        what: &'static str,
+        /// Where.
+        address: SocketAddr,
     },
     /// A port cannot be listened on.
     #[error("{what} cannot listen on {address}")]
@@ -54,7 +58,7 @@ pub enum DaemonError {
         address: SocketAddr,
         /// Why.
         #[source]
-        source: NetError,
+        source: io::Error,
     },
     /// Its jobs cannot be looked after.
     #[error("the jobmanager cannot start")]
@@ -70,23 +74,48 @@ pub enum DaemonError {
 }
 
 impl DaemonError {
+    /// Its code.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Secret(error) => error.code(),
+            Self::Storage(error) => error.code(),
+            Self::BindHost { .. } => errors::BIND_HOST,
+            Self::PortTaken { .. } => errors::PORT_TAKEN,
+            Self::Listen { .. } => errors::CANNOT_LISTEN,
+            Self::Start(error) => error.code(),
+            Self::Server { .. } => errors::SERVER_ENDED,
+        }
+    }
+
     /// What to do about it.
     pub fn remedy(&self) -> String {
         match self {
             Self::Secret(error) => error.remedy(),
-            Self::Storage { source, .. } => source.remedy(),
+            Self::Storage(error) => error.remedy(),
             Self::BindHost { key, .. } => format!("set {key} to an address, such as 127.0.0.1"),
-            Self::Listen { what, .. } => {
-                let key = if *what == "REST" {
-                    "rest.port"
-                } else {
-                    "jobmanager.rpc.port"
-                };
+            Self::PortTaken { what, .. } => {
+                let key = port_key(what);
                 format!("end what listens there, or set {key} to another port")
+            }
+            Self::Listen { what, address, .. } => {
+                let key = port_key(what);
+                format!(
+                    "check that {} is an address of this machine, and that this user may use the \
+                     port, or set {key} to another one",
+                    address.ip()
+                )
             }
             Self::Start(error) => error.remedy(),
             Self::Server { .. } => "start the jobmanager again: it resumes its jobs".to_owned(),
         }
+    }
+}
+
+/// The key of the port of "gRPC" or "REST".
+fn port_key(what: &str) -> &'static str {
+    match what {
+        "REST" => "rest.port",
+        _ => "jobmanager.rpc.port",
     }
 }
 
@@ -177,9 +206,23 @@ async fn listen(
     env.net()
         .listen(address)
         .await
-        .map_err(|source| DaemonError::Listen {
+        .map_err(|error| not_listening(what, address, error))
+}
+
+fn not_listening(what: &'static str, address: SocketAddr, error: NetError) -> DaemonError {
+    match error {
+        NetError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
+            DaemonError::PortTaken { what, address }
+        }
+        NetError::Listen { source, .. } => DaemonError::Listen {
             what,
             address,
             source,
-        })
+        },
+        error => DaemonError::Listen {
+            what,
+            address,
+            source: io::Error::other(error),
+        },
+    }
 }

@@ -36,24 +36,14 @@ pub(super) async fn open(env: &Env, config: &StorageConfig) -> Result<Storage, D
 }
 
 async fn opened(opener: &Opener, location: &StorageLocation) -> Result<Store, DaemonError> {
-    opener
-        .open(location)
-        .await
-        .map_err(|source| DaemonError::Storage {
-            location: location.to_string(),
-            source: Box::new(source),
-        })
+    let opened = opener.open(location).await;
+    opened.map_err(|error| Box::new(error).into())
 }
 
 async fn in_memory(env: &Env) -> Result<Store, DaemonError> {
-    let location = "memory://";
-    let config = millstream_snapshot::StorageConfig::at(location);
-    millstream_snapshot::open(&config, env)
-        .await
-        .map_err(|source| DaemonError::Storage {
-            location: location.to_owned(),
-            source: Box::new(source),
-        })
+    let config = millstream_snapshot::StorageConfig::at("memory://");
+    let opened = millstream_snapshot::open(&config, env).await;
+    opened.map_err(|error| Box::new(error).into())
 }
 
 struct Opener {

@@ -10,6 +10,7 @@ use millstream_rpc::jobs::{
     SubmitGraph, Submitted,
 };
 use millstream_types::JobId;
+use millstream_types::errors::ErrorCode;
 use tracing::warn;
 
 use super::to_rpc;
@@ -18,8 +19,14 @@ use crate::{CancelError, Jobmanager, Submission, SubmitError};
 /// Carries out what users ask for.
 pub struct Jobs(pub Jobmanager);
 
-fn refused(message: String) -> GatewayError {
-    GatewayError::Refused { message }
+/// The texts of faults that begin with the code of the first, which travels by itself.
+fn refused(code: ErrorCode, rendered: &str) -> GatewayError {
+    let beginning = format!("error[{code}]: ");
+    let message = rendered.strip_prefix(&beginning).unwrap_or(rendered);
+    GatewayError::Refused {
+        code,
+        message: message.to_owned(),
+    }
 }
 
 fn not_found(job: JobId) -> GatewayError {
@@ -27,14 +34,23 @@ fn not_found(job: JobId) -> GatewayError {
 }
 
 fn of_submit(error: &SubmitError) -> GatewayError {
-    let (mut message, remedy) = (millstream_telemetry::chain(error), error.remedy());
-    if !remedy.is_empty() {
-        message.push('\n');
-        message.push_str(&remedy);
+    if let SubmitError::Settings(errors) = error {
+        return refused(errors.code(), &errors.render());
     }
+    let code = error.code();
+    let message = code.body(&millstream_telemetry::chain(error), &error.remedy());
     match error.is_refusal() {
-        true => refused(message),
-        false => GatewayError::Unavailable { message },
+        true => GatewayError::Refused { code, message },
+        false => GatewayError::Unavailable { code, message },
+    }
+}
+
+fn of_cancel(error: &CancelError) -> GatewayError {
+    let (code, message) = (error.code(), millstream_telemetry::chain(error));
+    match error {
+        CancelError::UnknownJob(job) => not_found(*job),
+        CancelError::NotOwned { .. } => GatewayError::Conflict { code, message },
+        CancelError::ShuttingDown(_) => GatewayError::Unavailable { code, message },
     }
 }
 
@@ -44,7 +60,7 @@ fn flags(overrides: &[(String, String)]) -> Result<Layer, GatewayError> {
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
     let pairs = pairs.iter().map(String::as_str);
-    Layer::flags(pairs, Target::Job).map_err(|errors| refused(errors.report()))
+    Layer::flags(pairs, Target::Job).map_err(|errors| refused(errors.code(), &errors.render()))
 }
 
 impl Jobs {
@@ -83,7 +99,7 @@ impl JobGateway for Jobs {
         let cluster = self.0.cluster_settings();
         let flags = flags(&overrides)?;
         let file = millstream_jobspec::parse_with_flags("job", &text, None, cluster, flags)
-            .map_err(|errors| refused(errors.render()))?;
+            .map_err(|errors| refused(errors.code(), &errors.render()))?;
         let warnings = file.warnings.iter().map(ToString::to_string).collect();
         self.submit(client_id, file.graph, warnings).await
     }
@@ -119,16 +135,8 @@ impl JobGateway for Jobs {
     }
 
     async fn cancel(&self, job: JobId) -> Result<(), GatewayError> {
-        match self.0.cancel(job).await {
-            Ok(_) => Ok(()),
-            Err(CancelError::UnknownJob(_)) => Err(not_found(job)),
-            Err(error @ CancelError::NotOwned { .. }) => Err(GatewayError::Conflict {
-                message: millstream_telemetry::chain(&error),
-            }),
-            Err(error @ CancelError::ShuttingDown(_)) => Err(GatewayError::Unavailable {
-                message: millstream_telemetry::chain(&error),
-            }),
-        }
+        let cancelled = self.0.cancel(job).await;
+        cancelled.map(drop).map_err(|error| of_cancel(&error))
     }
 
     async fn watch(&self, job: JobId) -> Result<BoxStream<'static, JobEvent>, GatewayError> {

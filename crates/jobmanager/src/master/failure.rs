@@ -33,7 +33,8 @@ pub(crate) fn removal(directory: &str) -> String {
 fn chain_event(failure: &ChainFailure, directory: &str) -> Event {
     let unusable = |kind| {
         let remedy = format!("{} {}", failure.remedy(), removal(directory));
-        let info = info(failure, kind, Some(remedy));
+        let mut info = info(failure, kind, Some(remedy));
+        info.message = format!("[{}] {}", failure.code(), info.message);
         Event::ClaimRefused(ClaimRefusal::Unusable(info))
     };
     match failure {
@@ -42,9 +43,8 @@ fn chain_event(failure: &ChainFailure, directory: &str) -> Event {
             refusal: Refusal::Terminal { state },
             ..
         } => Event::ClaimRefused(ClaimRefusal::Ended(*state)),
-        ChainFailure::Refused { .. } | ChainFailure::Rejected { .. } => {
-            unusable(FailureKind::Internal)
-        }
+        ChainFailure::Refused { .. } => unusable(FailureKind::Restore),
+        ChainFailure::Rejected { .. } => unusable(FailureKind::Internal),
         // A store that is not reached is no verdict on what is in it.
         ChainFailure::RestorePoint { .. } | ChainFailure::JobObject { .. }
             if failure.disposition() == Disposition::Retry =>

@@ -26,8 +26,9 @@ fn a_file_sink_without_checkpoints_is_refused_with_the_setting_that_helps() {
     });
     let error = plan(&[], &with_sink(&[], sink.clone()), true).unwrap_err();
     assert!(
-        error.to_string().contains("set checkpointing.interval"),
-        "{error}"
+        error.remedy().contains("set checkpointing.interval"),
+        "{}",
+        error.remedy()
     );
     let checkpointed = with_sink(&[("checkpointing.interval", "10 s")], sink);
     assert!(plan(&[], &checkpointed, true).is_ok());

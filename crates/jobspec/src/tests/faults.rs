@@ -26,7 +26,7 @@ fn a_fault_is_shown_with_its_line_a_caret_and_a_remedy() {
                 - filter: { uid: f, where: \"upper(lne) <> ''\" }\n  - sink: { uid: out, connector: print }\n";
     assert_eq!(
         try_read(text).unwrap_err().render(),
-        "error: unknown column \"lne\", did you mean \"line\"?\n  \
+        "error[EXPR-0002]: unknown column \"lne\", did you mean \"line\"?\n  \
            --> job.yaml:4:37 (pipeline[1].filter.where)\n  \
            |\n\
          4 |   - filter: { uid: f, where: \"upper(lne) <> ''\" }\n  \

@@ -2,6 +2,7 @@
 
 use millstream_graph::JobGraph;
 use millstream_types::JobId;
+use millstream_types::errors;
 use tonic::transport::Channel;
 use tonic::{Response, Status, Streaming};
 
@@ -55,6 +56,7 @@ impl JobClient {
     ) -> Result<Submitted, CallError> {
         let graph = encode_graph(graph);
         let graph = graph.map_err(|error| CallError::Refused {
+            code: errors::SUBM_GRAPH,
             message: error.to_string(),
         })?;
         self.submit(client_id, Job::Graph(graph), overrides).await

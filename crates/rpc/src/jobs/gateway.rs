@@ -4,7 +4,10 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use millstream_graph::JobGraph;
 use millstream_types::JobId;
+use millstream_types::errors::{self, ErrorCode};
 use tonic::{Code, Status};
+
+use crate::connect::with_code;
 
 use super::types::{CheckpointsInfo, JobEvent, JobInfo, JobSummary};
 
@@ -45,6 +48,8 @@ pub enum GatewayError {
     /// The request is refused, and will be again.
     #[error("{message}")]
     Refused {
+        /// Its code.
+        code: ErrorCode,
         /// All faults, with what to do about them.
         message: String,
     },
@@ -57,12 +62,16 @@ pub enum GatewayError {
     /// Not in this state.
     #[error("{message}")]
     Conflict {
+        /// Its code.
+        code: ErrorCode,
         /// Why.
         message: String,
     },
     /// Not now; the same request may succeed later.
     #[error("{message}")]
     Unavailable {
+        /// Its code.
+        code: ErrorCode,
         /// Why.
         message: String,
     },
@@ -72,6 +81,19 @@ pub enum GatewayError {
         /// Which.
         message: String,
     },
+}
+
+impl GatewayError {
+    /// The code that users read.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Refused { code, .. }
+            | Self::Conflict { code, .. }
+            | Self::Unavailable { code, .. } => *code,
+            Self::NotFound { .. } => errors::SUBM_UNKNOWN_JOB,
+            Self::Internal { .. } => errors::SERVER_FAULT,
+        }
+    }
 }
 
 impl From<GatewayError> for Status {
@@ -91,7 +113,7 @@ impl From<GatewayError> for Status {
             text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
             text.push_str(&format!("… ({n_bytes} bytes in all)"));
         }
-        Self::new(code, text)
+        with_code(Self::new(code, text), error.code())
     }
 }
 

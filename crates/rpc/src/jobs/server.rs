@@ -6,10 +6,11 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use millstream_types::JobId;
+use millstream_types::errors::{self, ErrorCode};
 use tonic::{Request, Response, Status};
 
 use super::details::{job_id_from_text, job_to_wire, summary_to_wire};
-use super::gateway::{JobGateway, SubmitFile, SubmitGraph};
+use super::gateway::{GatewayError, JobGateway, SubmitFile, SubmitGraph};
 use super::{checkpoints, events};
 use crate::graph::{GRAPH_BYTES_MAX, decode_graph};
 use crate::pb;
@@ -33,7 +34,12 @@ struct Jobs {
 }
 
 fn job_id(message: &'static str, text: &str) -> Result<JobId, Status> {
-    job_id_from_text(message, text).map_err(|error| Status::invalid_argument(error.to_string()))
+    job_id_from_text(message, text)
+        .map_err(|error| refused(errors::SUBM_REFUSED, error.to_string()))
+}
+
+fn refused(code: ErrorCode, message: String) -> Status {
+    GatewayError::Refused { code, message }.into()
 }
 
 #[async_trait]
@@ -52,13 +58,13 @@ impl JobService for Jobs {
         } = request.into_inner();
         let client_id = (!client_id.is_empty()).then_some(client_id);
         let overrides = overrides.into_iter().collect();
-        let refused = |text: String| Err(Status::invalid_argument(text));
         let submitted = match job {
             Some(Job::JobFile(text)) if text.len() > JOB_FILE_BYTES_MAX => {
-                return refused(format!(
-                    "the job file has {} bytes, above the limit of {JOB_FILE_BYTES_MAX}",
-                    text.len()
-                ));
+                let n_bytes = text.len();
+                let what = format!(
+                    "the job file has {n_bytes} bytes, above the limit of {JOB_FILE_BYTES_MAX}"
+                );
+                return Err(refused(errors::JOB_LIMIT, what));
             }
             Some(Job::JobFile(text)) => {
                 self.gateway
@@ -80,14 +86,14 @@ impl JobService for Jobs {
                         .await?
                 }
                 Err(error) => {
-                    return refused(format!(
-                        "the job graph is refused: {}",
-                        crate::connect::in_words(&error)
-                    ));
+                    let cause = crate::connect::in_words(&error);
+                    let what = format!("the job graph is refused: {cause}");
+                    return Err(refused(errors::SUBM_GRAPH, what));
                 }
             },
             None => {
-                return refused("SubmitJobRequest.job is missing: set job_file or graph".into());
+                let what = "SubmitJobRequest.job is missing: set job_file or graph";
+                return Err(refused(errors::SUBM_REFUSED, what.to_owned()));
             }
         };
         Ok(Response::new(pb::SubmitJobResponse {

@@ -6,6 +6,7 @@ use millstream_coordination::job::{ExecutionState, JobStatus};
 use millstream_coordination::protocol::TaskAddress;
 use millstream_coordination::snapshot_types::CheckpointMetrics;
 use millstream_graph::JobGraph;
+use millstream_types::errors;
 use millstream_types::{
     Attempt, CheckpointId, Epoch, JobId, SubtaskId, TaskmanagerId, VertexId, WallTime,
 };
@@ -250,24 +251,27 @@ async fn a_file_and_a_graph_are_submitted_with_id_and_overrides() {
 }
 
 #[tokio::test]
-async fn refusals_keep_their_kind_and_their_words() {
+async fn refusals_keep_their_kind_their_code_and_their_words() {
     let (server, client) = client().await;
     type Test = fn(&CallError) -> bool;
     let kinds: [(GatewayError, Test); 4] = [
         (
             GatewayError::Refused {
+                code: errors::STORE_LOCATION,
                 message: "m".into(),
             },
             |e| matches!(e, CallError::Refused { .. }),
         ),
         (
             GatewayError::Conflict {
+                code: errors::SUBM_NOT_OWNED,
                 message: "m".into(),
             },
             |e| matches!(e, CallError::Conflict { .. }),
         ),
         (
             GatewayError::Unavailable {
+                code: errors::STORE_FULL,
                 message: "m".into(),
             },
             |e| matches!(e, CallError::Unavailable { .. }),
@@ -280,6 +284,7 @@ async fn refusals_keep_their_kind_and_their_words() {
         ),
     ];
     for (error, is_expected) in kinds {
+        let code = error.code();
         *server.jobs.error.lock() = Some(error);
         let error = client
             .submit_file("c", "name: x".into(), [])
@@ -289,9 +294,11 @@ async fn refusals_keep_their_kind_and_their_words() {
             is_expected(&error) && error.to_string().ends_with('m'),
             "{error:?}"
         );
+        assert_eq!(error.code(), code);
     }
     let error = client.cancel(JobId::from_bytes([1; 16])).await.unwrap_err();
     assert!(matches!(error, CallError::NotFound { .. }));
+    assert_eq!(error.code(), errors::SUBM_UNKNOWN_JOB);
     assert_eq!(
         error.to_string(),
         format!("job {} is not known here", "01".repeat(16))
@@ -315,11 +322,16 @@ async fn what_is_too_large_is_refused_with_size_and_limit() {
         .await
         .unwrap_err();
     assert!(matches!(error, CallError::Refused { .. }), "{error:?}");
+    // The transport refuses this one, and knows no code.
+    assert_eq!(error.code(), errors::SUBM_REFUSED);
     assert!(error.to_string().contains("80000"), "{error}");
     assert!(server.jobs.files.lock().is_empty());
 
     let message = "ü".repeat(5_000_000);
-    *server.jobs.error.lock() = Some(GatewayError::Refused { message });
+    *server.jobs.error.lock() = Some(GatewayError::Refused {
+        code: errors::JOB_YAML,
+        message,
+    });
     let error = client
         .submit_file("c", "name: x".into(), [])
         .await

@@ -279,7 +279,7 @@ async fn a_session_that_refuses_says_why_and_ends() {
         .unwrap();
     outgoing.send(FromTaskmanager::Leaving).await.unwrap();
     let error = incoming.next().await.unwrap_err();
-    assert!(matches!(&error, CallError::Conflict { message } if message == "left already"));
+    assert!(matches!(&error, CallError::Conflict { message, .. } if message == "left already"));
     assert!(
         server.control.outgoing.lock().is_none(),
         "the session is dropped"

@@ -15,6 +15,7 @@ use millstream_coordination::chain::{
     Loss, Refusal, Rejection, RestorePoint, TerminalState,
 };
 use millstream_env::Env;
+use millstream_types::errors::{self, ErrorCode};
 use millstream_types::{CheckpointId, Disposition, Epoch, JobId};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
@@ -152,6 +153,19 @@ impl ChainFailure {
             Self::Refused { .. } | Self::Rejected { .. } => Disposition::FailJob,
             Self::RestorePoint { source, .. } => source.disposition(),
             Self::JobObject { source, .. } => source.disposition(),
+        }
+    }
+
+    /// Its code.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Fenced { .. } => errors::CLAIM_LOST,
+            Self::Refused { refusal, .. } => refusal.code(),
+            Self::RestorePoint { source, .. } => source.code(),
+            Self::JobObject { source, .. } => source.code(),
+            Self::Rejected { .. } | Self::GivenUp { .. } | Self::Closed { .. } => {
+                errors::CHAIN_CALL
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! Why metadata is refused.
 
+use millstream_types::errors::{self, ErrorCode};
 use millstream_types::{Disposition, KeyGroup, WriteOutcome};
 
 use crate::envelope::EnvelopeFault;
@@ -9,7 +10,7 @@ use crate::error::StoreError;
 #[derive(Debug, thiserror::Error)]
 pub enum MetadataError {
     /// The store did not give it, or not take it.
-    #[error("checkpoint metadata is out of reach")]
+    #[error("checkpoint metadata cannot be read")]
     Store(#[from] StoreError),
     /// It is there and makes no sense.
     #[error("checkpoint metadata {object} is refused")]
@@ -106,6 +107,19 @@ impl MetadataError {
             Self::Store(error) => error.disposition(),
             Self::Fault { .. } => Disposition::FailJob,
             Self::Objects { first, .. } => first.disposition(),
+        }
+    }
+
+    /// Its code.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Store(error) => error.code(),
+            Self::Objects { first, .. } => first.code(),
+            Self::Fault {
+                fault: MetadataFault::Envelope(EnvelopeFault::Version { .. }),
+                ..
+            } => errors::FORMAT_VERSION,
+            Self::Fault { .. } => errors::METADATA,
         }
     }
 

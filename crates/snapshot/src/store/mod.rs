@@ -28,6 +28,7 @@ pub use retry::StorePolicy;
 pub use upload::Upload;
 pub use write::Created;
 
+use crate::answer::Answer;
 use crate::error::{Operation, StoreError};
 use crate::names::{CheckpointDir, Nonce};
 use retry::{Attempts, RetryBudget};
@@ -230,14 +231,13 @@ impl Store {
             let Some(retry_at) = retry_at else {
                 // An earlier attempt's write may have happened, whatever became of the last.
                 let certain = attempts.made() == 1;
-                let failure = failure.map(Box::new);
                 return Err(StoreError::Unavailable {
                     operation,
                     object: object.to_owned(),
                     attempts: attempts.made(),
                     elapsed: attempts.elapsed(now),
-                    outcome: outcome(operation, failure.as_deref().filter(|_| certain)),
-                    source: failure,
+                    outcome: outcome(operation, failure.as_ref().filter(|_| certain)),
+                    source: failure.map(Answer::boxed),
                 });
             };
             counters.retries.fetch_add(1, Ordering::Relaxed);
@@ -279,7 +279,7 @@ fn transient(
                 0 | 1 => WriteOutcome::DidNotHappen,
                 _ => operation.outcome_without_answer(),
             },
-            source: Box::new(error),
+            source: Answer::boxed(error),
         }),
         other => Ok(other),
     }

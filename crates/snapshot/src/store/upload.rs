@@ -12,6 +12,7 @@ use object_store::{MultipartUpload, PutMultipartOptions, PutPayload, UploadPart}
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::{Store, StorePolicy};
+use crate::answer::Answer;
 use crate::error::{Operation, StoreError};
 
 /// Parts under way at once; each holds its bytes in memory.
@@ -206,7 +207,7 @@ impl Upload {
             attempts: 1,
             elapsed: self.store.clock().monotonic() - self.started_at,
             outcome,
-            source: source.map(Box::new),
+            source: source.map(Answer::boxed),
         }
     }
 }

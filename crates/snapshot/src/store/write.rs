@@ -12,6 +12,7 @@ use object_store::{PutMode, PutPayload};
 use parking_lot::Mutex;
 
 use super::Store;
+use crate::answer::Answer;
 use crate::error::{Operation, StoreError};
 
 /// Answer to a create.
@@ -110,7 +111,7 @@ impl Store {
             attempts: 1,
             elapsed: self.clock().monotonic() - started_at,
             outcome: super::outcome(Operation::Create, source.as_ref()),
-            source: source.map(Box::new),
+            source: source.map(Answer::boxed),
         };
         let limit = self.policy().attempt_timeout;
         let put = self.put(name, bytes, mode);

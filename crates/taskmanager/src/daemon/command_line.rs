@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use millstream_config::{ConfigErrors, LogConfig, Resolved, TaskmanagerConfig};
 use millstream_launch::{Daemon, Launched};
+use millstream_types::errors::ErrorCode;
 
 use super::{DaemonError, DaemonSettings, run};
 use crate::process;
@@ -40,6 +41,10 @@ impl Daemon for Program {
             fail_points,
         };
         run(env, settings, signals).await
+    }
+
+    fn code(error: &DaemonError) -> ErrorCode {
+        error.code()
     }
 
     fn remedy(error: &DaemonError) -> String {

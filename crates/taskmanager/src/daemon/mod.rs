@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use millstream_config::{Isolation, Resolved, SecretError, TaskmanagerConfig};
 use millstream_env::{Env, Signals, StopSignal};
+use millstream_types::errors::{self, ErrorCode};
 use millstream_types::{TaskmanagerId, rounded};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
@@ -67,6 +68,16 @@ pub enum DaemonError {
 }
 
 impl DaemonError {
+    /// Its code.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Secret(error) => error.code(),
+            Self::Starter(_) => errors::PROCESS,
+            Self::OtherStorage(_) => errors::STORE_NOT_SHARED,
+            Self::NoJobmanager { .. } => errors::NO_JOBMANAGER,
+        }
+    }
+
     /// What to do about it.
     pub fn remedy(&self) -> String {
         match self {
