@@ -230,7 +230,7 @@ mod tests {
                 .unwrap_err()
                 .to_string()
         };
-        assert!(error("uplaod:kill").contains("\"upload\""));
+        assert!(error("uplaod:kill").contains("alignment, snapshot, upload"));
         for malformed in [
             "upload",
             "upload:explode",

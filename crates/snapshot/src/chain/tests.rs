@@ -197,7 +197,7 @@ async fn an_unreadable_newest_checkpoint_is_waited_for_and_never_passed_over() {
         panic!("{gone}")
     };
     assert_eq!(*checkpoint, CheckpointId(2));
-    assert!(source.to_string().contains("out of reach"));
+    assert!(source.to_string().contains("cannot be read"));
 
     store
         .job(JOB)

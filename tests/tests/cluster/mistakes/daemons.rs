@@ -120,6 +120,13 @@ fn mistakes_in_the_configuration_of_a_daemon() {
         let output = mistakes.run(name, &[], daemon, words);
         assert_eq!(output.status.code(), Some(2), "{name}");
     }
+    mistakes.judge();
+}
+
+#[test]
+fn mistakes_in_the_environment_of_a_daemon() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut mistakes = Mistakes::in_directory(dir.path());
     for (name, variable, value) in [
         ("config-variable-unknown", "MILLSTREAM_RESTPORT", "1"),
         (
