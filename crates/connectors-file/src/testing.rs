@@ -10,7 +10,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use millstream_env::fs::{Fs, MemoryFs, OpenMode};
-use millstream_graph::{BadRecordPolicy, FileFormat, FileSource};
+use millstream_graph::{BadRecordPolicy, Compression, FileFormat, FileSource};
 use millstream_operator::{
     Budget, Discovery, Enumerator, OperatorError, ReaderOutput, Split, SplitReader,
 };
@@ -49,6 +49,7 @@ pub(crate) fn source(path: &str, format: FileFormat, schema: SchemaRef) -> FileS
         split_bytes: 1 << 20,
         on_error: BadRecordPolicy::Fail,
         max_line_bytes: 1 << 20,
+        compression: Compression::Auto,
     }
 }
 

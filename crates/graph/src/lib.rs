@@ -17,9 +17,9 @@ mod testing;
 
 pub use graph::{Edge, JobGraph, OperatorId, OperatorNode, OutputPort, Partitioning, Setting};
 pub use operator::{
-    AggregateColumn, AggregateFunction, BadRecordPolicy, Emit, Fault, FileFormat, FileSink,
-    FileSource, GeneratorColumn, GeneratorSource, GeneratorValue, Inject, NamedExpr, OperatorKind,
-    SinkFormat,
+    AggregateColumn, AggregateFunction, BadRecordPolicy, Compression, Emit, Fault, FileFormat,
+    FileSink, FileSource, GeneratorColumn, GeneratorSource, GeneratorValue, Inject, NamedExpr,
+    OperatorKind, ParquetCompression, SinkFormat,
 };
 pub use plan::{ChannelId, EdgeId, Plan, Region, Vertex, VertexEdge};
 pub use validate::{GraphError, GraphFault, OPERATORS_MAX, SUBTASKS_MAX, dead_letter_schema};

@@ -203,6 +203,22 @@ pub enum FileFormat {
         /// Field delimiter, one byte.
         delimiter: u8,
     },
+    /// Apache Parquet, of which the declared columns are read.
+    Parquet,
+}
+
+/// How the files of a source are packed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Compression {
+    /// As their names say: `.gz` and `.zst`, all others not at all.
+    #[default]
+    Auto,
+    /// Not at all, whatever their names say.
+    None,
+    /// As one or more gzip members.
+    Gzip,
+    /// As one or more zstd frames.
+    Zstd,
 }
 
 /// Configuration of a file source.
@@ -220,6 +236,8 @@ pub struct FileSource {
     pub on_error: BadRecordPolicy,
     /// Longest line accepted.
     pub max_line_bytes: u64,
+    /// How the files are packed; Parquet files say so themselves.
+    pub compression: Compression,
 }
 
 /// Configuration of a generator source.
@@ -316,6 +334,22 @@ pub enum SinkFormat {
         /// Field delimiter, one byte.
         delimiter: u8,
     },
+    /// Apache Parquet.
+    Parquet {
+        /// How its pages are packed.
+        compression: ParquetCompression,
+    },
+}
+
+/// How the pages of a Parquet file are packed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ParquetCompression {
+    /// Zstandard.
+    Zstd,
+    /// Snappy.
+    Snappy,
+    /// Not at all.
+    None,
 }
 
 impl SinkFormat {
@@ -324,6 +358,7 @@ impl SinkFormat {
         match self {
             Self::JsonLines => "jsonl",
             Self::Csv { .. } => "csv",
+            Self::Parquet { .. } => "parquet",
         }
     }
 }

@@ -1,7 +1,8 @@
 //! What rows mean, from file to file: keys that are NULL, zero or no number, digits, quotes, ends.
 
+use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use crate::field_cases::rows;
@@ -194,26 +195,63 @@ fn the_directory_of_a_sink_is_a_source_of_finished_rows_only() {
     assert_eq!(text(&output.stdout), "1000, 500500\n");
 }
 
-// HND-044: packed files are not unpacked; that is said, and no row of them is made up.
+/// A gzip member of this.
+fn gzip(contents: &str) -> Vec<u8> {
+    let mut command = Command::new("gzip");
+    command
+        .arg("-c")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let contents = contents.to_owned();
+    let writer = std::thread::spawn(move || input.write_all(contents.as_bytes()).unwrap());
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    output.stdout
+}
+
+// HND-044: members are one text, however many readers there are.
 #[test]
-fn a_packed_file_is_refused_by_name() {
+fn the_members_of_a_packed_file_are_read_as_one_text() {
     let dir = tempfile::tempdir().unwrap();
-    let gzip = [
-        0x1f, 0x8b, 0x08, 0, 0, 0, 0, 0, 0, 3, 0x4b, 0xe4, 0x02, 0, 0x07, 0xa1, 0xea, 0xdd, 2, 0,
-        0, 0,
-    ];
-    std::fs::write(dir.path().join("in.txt.gz"), gzip).unwrap();
+    let packed = [gzip("a\nb\nc"), gzip("d\ne\n")].concat();
+    std::fs::write(dir.path().join("in.txt.gz"), packed).unwrap();
     let job = Job::new("packed")
+        .parallelism(4)
+        .checkpoints("interval: 1h")
         .step("source", "uid: in, connector: file, path: \"*.gz\"")
-        .sink("print");
+        .file_sink("out", "csv");
     let output = run(dir.path(), &job);
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
-    assert_eq!(text(&output.stdout), "");
-    assert!(
-        text(&output.stderr).contains("in.txt.gz"),
-        "{}",
-        text(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let found = rows(&dir.path().join("out"));
+    assert_eq!(found, ["a", "b", "cd", "e", "line"]);
+}
+
+// HND-044, HND-048: a reader that fails in the second member goes on where it was.
+#[test]
+fn a_packed_file_is_read_once_across_a_failure_in_its_second_member() {
+    let dir = tempfile::tempdir().unwrap();
+    let lines = |range: std::ops::Range<u32>| -> String {
+        range
+            .map(|n| format!("{{\"n\":{n},\"t\":\"größe\"}}\n"))
+            .collect()
+    };
+    let packed = [gzip(&lines(0..50_000)), gzip(&lines(50_000..100_000))].concat();
+    std::fs::write(dir.path().join("in.jsonl.gz"), packed).unwrap();
+    let source = "format: json, columns: { n: BIGINT }";
+    let all = "uid: all, select: { n: \"count(*)\", s: \"sum(n)\", x: \"max(n)\" }, emit: end";
+    let job = Job::new("packed")
+        .checkpoints("interval: 50ms")
+        .restarts("type: fixed-delay, attempts: 1, delay: 100ms")
+        .file("in", "in.jsonl.gz", source)
+        .inject("slow", "delay: { per-row: 10us }")
+        .inject("trouble", "fail: { at: 70000, message: no }, times: 1")
+        .step("aggregate", all)
+        .sink("print, parallelism: 1");
+    let output = run(dir.path(), &job);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "100000, 4999950000, 99999\n");
 }
 
 // HND-039: mistakes of a plan are found before anything runs, with their place, and break nothing.

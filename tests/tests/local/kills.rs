@@ -12,6 +12,11 @@ const ROWS: u64 = 100_000;
 
 /// Each key's rows come from one reader: the number of keys is a multiple of their number.
 fn write_job(dir: &Path, backend: &str) {
+    write_job_as(dir, backend, "csv");
+}
+
+/// The same with files of another format.
+fn write_job_as(dir: &Path, backend: &str, format: &str) {
     let yaml = format!(
         "name: exactly-once\n\
          parallelism: 2\n\
@@ -30,7 +35,7 @@ fn write_job(dir: &Path, backend: &str) {
          \x20 - key-by: [key]\n\
          \x20 - aggregate: {{ uid: sums, emit: each, \
          select: {{ n: \"count(*)\", sum: \"sum(number)\" }} }}\n\
-         \x20 - sink: {{ uid: out, connector: file, path: out, format: csv }}\n"
+         \x20 - sink: {{ uid: out, connector: file, path: out, format: {format} }}\n"
     );
     std::fs::write(dir.join("job.yaml"), yaml).unwrap();
 }
@@ -109,6 +114,49 @@ fn a_kill_between_chain_entry_and_commit_loses_and_doubles_nothing() {
 #[test]
 fn a_kill_during_a_commit_loses_and_doubles_nothing() {
     survives("commit:kill:3", "rocksdb");
+}
+
+/// Reads the rows of Parquet files into CSV files, for the oracle. One reader, so that they keep their
+/// order.
+fn as_csv(dir: &Path) -> Output {
+    let yaml = "name: as-csv\n\
+                checkpointing: { interval: 1h }\n\
+                pipeline:\n\
+                \x20 - source: { uid: in, connector: file, path: parquet, format: parquet, \
+                columns: { sum: BIGINT, key: BIGINT, n: BIGINT } }\n\
+                \x20 - select: { uid: order, columns: [key, n, sum] }\n\
+                \x20 - sink: { uid: out, connector: file, path: out, format: csv }\n";
+    let job = dir.join("as-csv.yaml");
+    std::fs::write(&job, yaml).unwrap();
+    let mut command = Command::new(program("millstream"));
+    finish(command.arg("local").arg(job), Duration::from_secs(120))
+}
+
+// Proves F157 for Parquet: a file has its footer when a checkpoint promises it.
+#[test]
+fn parquet_files_are_exact_and_whole_after_kills() {
+    for point in [
+        "upload:kill:9",
+        "chain-entry-stored:kill:3",
+        "commit:kill:3",
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        write_job_as(dir.path(), "hashmap", "parquet");
+        let killed = run(dir.path(), point);
+        assert_eq!(killed.status.signal(), Some(9), "{}", text(&killed.stderr));
+        let last = run(dir.path(), "");
+        assert_eq!(last.status.code(), Some(0), "{}", text(&last.stderr));
+        std::fs::rename(dir.path().join("out"), dir.path().join("parquet")).unwrap();
+        let read = as_csv(dir.path());
+        assert_eq!(read.status.code(), Some(0), "{}", text(&read.stderr));
+        let verdict = judge(dir.path());
+        assert_eq!(
+            verdict.status.code(),
+            Some(0),
+            "{point}: {}",
+            text(&verdict.stdout)
+        );
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod temporal;
 mod types;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use millstream_graph::FileFormat;
 use millstream_operator::OperatorError;
 
@@ -66,6 +66,7 @@ impl Decoder {
                 delimiter: check_delimiter(*delimiter)?,
                 header: None,
             },
+            FileFormat::Parquet => return Err(fault::internal("Parquet holds no records")),
         };
         Ok(Self { rows, form })
     }
@@ -131,6 +132,14 @@ impl Decoder {
     /// Takes the rows.
     pub(crate) fn take(&mut self) -> Result<RecordBatch, OperatorError> {
         self.rows.take()
+    }
+}
+
+/// What people call the type of a declared column.
+pub(crate) fn type_name(declared: &DataType) -> String {
+    match ColumnType::of(declared) {
+        Some(known) => known.name(),
+        None => declared.to_string(),
     }
 }
 

@@ -7,6 +7,8 @@ use crate::testing::{rows, schema};
 
 use super::*;
 
+mod hostile;
+
 const TS: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
 fn decoder(format: &FileFormat, columns: &[(&str, DataType)]) -> Decoder {

@@ -1,13 +1,17 @@
 //! Rows to the bytes of a file.
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::json::WriterBuilder;
 use arrow::json::writer::LineDelimited;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use millstream_graph::SinkFormat;
+use millstream_graph::{ParquetCompression, SinkFormat};
 use millstream_operator::{ErrorKind, OperatorError};
+use parquet::arrow::ArrowSchemaConverter;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
 
 use crate::decode::check_delimiter;
 use crate::fault;
@@ -16,9 +20,12 @@ use crate::fault;
 ///
 /// - JSON: NULL is written as `null`; so is a DOUBLE that is not finite, for which JSON has no form.
 /// - CSV: NULL is an empty field, the empty text is `""`.
+/// - Parquet: every value is written as it is.
 pub(super) struct Encoder {
     format: SinkFormat,
     schema: SchemaRef,
+    /// How Parquet is written, where it is.
+    parquet: Option<ArrowWriterOptions>,
 }
 
 impl Encoder {
@@ -34,13 +41,36 @@ impl Encoder {
             return Err(OperatorError::new(ErrorKind::UserCode, what)
                 .with_remedy("use format json, or select a column of a plain type"));
         }
+        let parquet = match format {
+            SinkFormat::JsonLines | SinkFormat::Csv { .. } => None,
+            SinkFormat::Parquet { compression } => Some(parquet_options(compression, schema)?),
+        };
         Ok(Self {
             format,
             schema: schema.clone(),
+            parquet,
         })
     }
 
-    /// What a file starts with.
+    /// The schema of the rows.
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// How Parquet is written, where it is.
+    pub(super) fn parquet(&self) -> Option<&ArrowWriterOptions> {
+        self.parquet.as_ref()
+    }
+
+    /// Rows under the very schema that a Parquet file was begun with.
+    pub(super) fn as_declared(&self, rows: &RecordBatch) -> Result<RecordBatch, OperatorError> {
+        let columns = rows.columns().to_vec();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        RecordBatch::try_new_with_options(SchemaRef::clone(&self.schema), columns, &options)
+            .map_err(|error| fault::internal("rows are not as planned").with_source(error))
+    }
+
+    /// What a text file starts with.
     pub(super) fn header(&self, bytes: &mut Vec<u8>) {
         if let SinkFormat::Csv { delimiter } = self.format {
             for (index, field) in self.schema.fields().iter().enumerate() {
@@ -53,7 +83,7 @@ impl Encoder {
         }
     }
 
-    /// Adds rows.
+    /// Adds rows to a text file.
     pub(super) fn rows(
         &self,
         rows: &RecordBatch,
@@ -62,9 +92,42 @@ impl Encoder {
         let written = match self.format {
             SinkFormat::JsonLines => json_rows(rows, bytes),
             SinkFormat::Csv { delimiter } => csv_rows(rows, delimiter, bytes),
+            SinkFormat::Parquet { .. } => return Err(fault::internal("Parquet is no text")),
         };
         written.map_err(|error| fault::internal("rows cannot be written").with_source(error))
     }
+}
+
+fn parquet_options(
+    compression: ParquetCompression,
+    schema: &SchemaRef,
+) -> Result<ArrowWriterOptions, OperatorError> {
+    if let Some(field) = schema.fields().iter().find(|field| has_no_form(field)) {
+        let (name, data_type) = (field.name(), field.data_type());
+        let what = format!("column {name:?} of type {data_type} has no form in Parquet");
+        return Err(OperatorError::new(ErrorKind::UserCode, what)
+            .with_remedy("use format json, or cast the column in a select step"));
+    }
+    let compression = match compression {
+        ParquetCompression::Zstd => Compression::ZSTD(ZstdLevel::default()),
+        ParquetCompression::Snappy => Compression::SNAPPY,
+        ParquetCompression::None => Compression::UNCOMPRESSED,
+    };
+    let properties = WriterProperties::builder().set_compression(compression);
+    // Other readers take the types from the format itself, and so does our source.
+    Ok(ArrowWriterOptions::new()
+        .with_properties(properties.build())
+        .with_skip_arrow_metadata(true))
+}
+
+/// Spans of time come back as plain numbers from a Parquet file, if they can be written at all.
+fn has_no_form(field: &FieldRef) -> bool {
+    let is_span = matches!(
+        field.data_type(),
+        DataType::Interval(_) | DataType::Duration(_)
+    );
+    let alone = Schema::new(vec![FieldRef::clone(field)]);
+    is_span || ArrowSchemaConverter::new().convert(&alone).is_err()
 }
 
 fn json_rows(rows: &RecordBatch, bytes: &mut Vec<u8>) -> Result<(), ArrowError> {

@@ -9,6 +9,7 @@ mod committable;
 mod committer;
 mod encode;
 mod names;
+mod output;
 mod writer;
 
 use std::sync::Arc;

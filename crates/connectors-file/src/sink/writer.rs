@@ -1,25 +1,23 @@
 //! The writing half of a file sink.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use millstream_batch::{Batch, RowKind};
-use millstream_env::fs::{File, Fs, OpenMode};
+use millstream_env::fs::{Fs, OpenMode};
 use millstream_graph::FileSink;
 use millstream_operator::{Committable, ErrorKind, OperatorError, OperatorInfo, SinkWriter};
 use millstream_types::{CheckpointId, Epoch, JobId};
-use xxhash_rust::xxh3::Xxh3;
 
 use crate::fault;
 
 use super::committable::PromisedFile;
 use super::encode::Encoder;
 use super::names::{Owner, staging_directory};
+use super::output::{ClosedFile, OpenFile};
 
-/// Bytes gathered before they are written.
-const WRITE_BYTES: usize = 256 * 1024;
 /// Rows encoded between two looks at a file's size.
 const SLICE_ROWS: usize = 1024;
 
@@ -42,24 +40,6 @@ struct Attempt {
     epoch: Epoch,
     nonce: u64,
     next_sequence: u64,
-}
-
-struct OpenFile {
-    path: PathBuf,
-    sequence: u64,
-    file: Box<dyn File>,
-    /// Not yet written.
-    buffer: Vec<u8>,
-    /// Written.
-    bytes: u64,
-    hash: Box<Xxh3>,
-}
-
-struct ClosedFile {
-    path: PathBuf,
-    sequence: u64,
-    bytes: u64,
-    hash: u64,
 }
 
 impl FileSinkWriter {
@@ -91,11 +71,8 @@ impl FileSinkWriter {
             Some(open) => open,
             None => self.create()?,
         };
-        self.encoder.rows(slice.records(), &mut open.buffer)?;
-        if open.buffer.len() >= WRITE_BYTES {
-            open.write_out()?;
-        }
-        if open.bytes + open.buffer.len() as u64 >= self.config.roll_bytes {
+        open.rows(&self.encoder, slice.records())?;
+        if open.bytes() >= self.config.roll_bytes {
             // Out of `self` first: a file that fails here is not written to again, and `abort`
             // finds it by its directory.
             self.closed.push(open.close()?);
@@ -116,16 +93,8 @@ impl FileSinkWriter {
             .staging_name(attempt.epoch, attempt.nonce, sequence, extension);
         let path = self.staging.join(name);
         let file = self.fs.open(&path, OpenMode::CreateNew);
-        let mut buffer = Vec::with_capacity(WRITE_BYTES);
-        self.encoder.header(&mut buffer);
-        Ok(OpenFile {
-            file: file.map_err(fault::of_file_system)?,
-            path,
-            sequence,
-            buffer,
-            bytes: 0,
-            hash: Box::new(Xxh3::new()),
-        })
+        let file = file.map_err(fault::of_file_system)?;
+        OpenFile::begin(&self.encoder, file, path, sequence)
     }
 
     fn promise(&self, file: &ClosedFile, checkpoint: CheckpointId) -> Option<Committable> {
@@ -198,30 +167,6 @@ impl SinkWriter for FileSinkWriter {
             // Best effort: the next attempt removes what is left.
             let _ = self.fs.remove(&path);
         }
-    }
-}
-
-impl OpenFile {
-    fn write_out(&mut self) -> Result<(), OperatorError> {
-        let written = self.file.write_all(&self.buffer);
-        written.map_err(|error| fault::of_io("write", &self.path, error))?;
-        self.hash.update(&self.buffer);
-        self.bytes += self.buffer.len() as u64;
-        self.buffer.clear();
-        Ok(())
-    }
-
-    /// Makes the contents durable. The name is not, before the directory is synced.
-    fn close(mut self) -> Result<ClosedFile, OperatorError> {
-        self.write_out()?;
-        let synced = self.file.sync();
-        synced.map_err(|error| fault::of_io("sync", &self.path, error))?;
-        Ok(ClosedFile {
-            path: self.path,
-            sequence: self.sequence,
-            bytes: self.bytes,
-            hash: self.hash.digest(),
-        })
     }
 }
 

@@ -108,9 +108,10 @@ impl TooLong {
 }
 
 impl LineFramer {
-    pub(super) fn new(split: &FileSplit, line_bytes_max: usize) -> Self {
+    /// Lines that start before `end`.
+    pub(super) fn new(split: &FileSplit, end: u64, line_bytes_max: usize) -> Self {
         Self {
-            end: split.end,
+            end,
             line_bytes_max,
             searched: 0,
             state: match split.position {

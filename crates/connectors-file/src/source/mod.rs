@@ -1,10 +1,12 @@
 //! The file source: an enumerator that finds splits and readers that read them.
 
 mod bad;
+mod content;
 mod enumerator;
 mod expand;
 mod frame;
 mod frame_csv;
+mod parquet;
 mod pin;
 mod progress;
 mod reader;

@@ -11,7 +11,6 @@ use crate::fault;
 
 /// Bytes at the start of a file that are compared whenever it is opened.
 const HEAD_BYTES: u64 = 4096;
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Length, time of change and first bytes of a file. Of a symbolic link the time is the link's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,16 +20,24 @@ pub(crate) struct Pin {
     pub(crate) head_hash: u64,
 }
 
+/// A file, what it is, and how it starts.
+struct Opened {
+    pin: Pin,
+    head: Vec<u8>,
+    file: Box<dyn File>,
+}
+
 impl Pin {
-    /// Looks at a file that was never looked at before.
-    pub(crate) fn new(fs: &dyn Fs, path: &Path) -> Result<Self, OperatorError> {
-        Ok(Self::open(fs, path)?.0)
+    /// Looks at a file that was never looked at before; also returns its first bytes.
+    pub(crate) fn new(fs: &dyn Fs, path: &Path) -> Result<(Self, Vec<u8>), OperatorError> {
+        let Opened { pin, head, .. } = Self::open(fs, path)?;
+        Ok((pin, head))
     }
 
     /// Opens a file that must still be what it was.
     pub(crate) fn reopen(&self, fs: &dyn Fs, path: &Path) -> Result<Box<dyn File>, OperatorError> {
-        let (found, file) = Self::open(fs, path)?;
-        self.compare(&found, path)?;
+        let Opened { pin, file, .. } = Self::open(fs, path)?;
+        self.compare(&pin, path)?;
         Ok(file)
     }
 
@@ -49,7 +56,7 @@ impl Pin {
         self.compare(&found, path)
     }
 
-    fn open(fs: &dyn Fs, path: &Path) -> Result<(Self, Box<dyn File>), OperatorError> {
+    fn open(fs: &dyn Fs, path: &Path) -> Result<Opened, OperatorError> {
         let metadata = fs.metadata(path).map_err(fault::of_file_system)?;
         match metadata.kind {
             FileKind::File | FileKind::Symlink => {}
@@ -64,17 +71,12 @@ impl Pin {
             .map_err(fault::of_file_system)?;
         let read = read_head(&mut file).map_err(|error| fault::of_io("read", path, error));
         let (bytes, head) = read?;
-        if head.starts_with(&GZIP_MAGIC) {
-            let what = format!("source file {path:?} is compressed with gzip");
-            return Err(OperatorError::new(ErrorKind::External, what)
-                .with_remedy("decompress it: compressed files are not read yet"));
-        }
         let pin = Self {
             bytes,
             modified_ms: metadata.modified_ms,
             head_hash: xxh3_64(&head),
         };
-        Ok((pin, file))
+        Ok(Opened { pin, head, file })
     }
 
     fn compare(&self, found: &Self, path: &Path) -> Result<(), OperatorError> {

@@ -8,8 +8,10 @@ use millstream_graph::{BadRecordPolicy, FileFormat, FileSource};
 use millstream_operator::{Budget, ErrorKind, OperatorError, ReaderOutput};
 
 use crate::decode::{Decoded, Decoder, Flaw};
+use crate::fault;
 
 use super::bad::{BadRecord, BadRecords, Letters};
+use super::content::{Packing, check_encoding};
 use super::frame::{Frame, FramedFlaw, Framer, LineFramer};
 use super::frame_csv::CsvFramer;
 use super::split::{FileSplit, Mark};
@@ -49,11 +51,15 @@ impl Progress {
         split: FileSplit,
     ) -> Result<Self, OperatorError> {
         let line_bytes_max = usize::try_from(config.max_line_bytes).unwrap_or(usize::MAX - 1);
+        let packing = Packing::of(config.compression, &split.path);
+        // A packed file is one split, and how much it holds shows at its end.
+        let end = packing.map_or(split.end, |_| u64::MAX);
         let framer = match config.format {
             FileFormat::Text | FileFormat::JsonLines => {
-                Framer::Lines(LineFramer::new(&split, line_bytes_max))
+                Framer::Lines(LineFramer::new(&split, end, line_bytes_max))
             }
             FileFormat::Csv { delimiter } => Framer::Csv(CsvFramer::new(delimiter, line_bytes_max)),
+            FileFormat::Parquet => return Err(fault::internal("a Parquet file has no lines")),
         };
         let decoder = Decoder::new(&config.format, &config.schema)?;
         // A split in the middle starts with the line end before its first byte.
@@ -67,7 +73,13 @@ impl Progress {
         } else {
             mark
         };
-        let window = Window::open(Arc::clone(fs), split.path.clone(), split.pin, start)?;
+        let window = Window::open(
+            Arc::clone(fs),
+            split.path.clone(),
+            split.pin,
+            packing,
+            start,
+        )?;
         let mut progress = Self {
             fs: Arc::clone(fs),
             source: source.to_owned(),
@@ -205,6 +217,8 @@ impl Progress {
                 break;
             }
         }
+        // Of a file that is not packed the enumerator looked at this.
+        check_encoding(&self.split.path, self.window.bytes())?;
         if self.window.bytes().starts_with(BYTE_ORDER_MARK) {
             self.window.consume(BYTE_ORDER_MARK.len());
         }

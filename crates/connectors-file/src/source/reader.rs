@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use millstream_env::fs::Fs;
-use millstream_graph::FileSource;
+use millstream_graph::{FileFormat, FileSource};
 use millstream_operator::{Budget, OperatorError, ReaderOutput, Split, SplitReader};
 use millstream_types::MonoTime;
 
 use super::bad::BadRecords;
+use super::parquet::ParquetProgress;
 use super::progress::Progress;
 use super::split::FileSplit;
 
@@ -23,9 +24,15 @@ pub struct FileReader {
     /// Names the source in dead letters.
     name: String,
     waiting: VecDeque<FileSplit>,
-    current: Option<Progress>,
+    current: Option<Current>,
     no_more_splits: bool,
     bad_records: BadRecords,
+}
+
+/// The split that is being read.
+enum Current {
+    Records(Box<Progress>),
+    Parquet(Box<ParquetProgress>),
 }
 
 impl FileReader {
@@ -51,12 +58,24 @@ impl FileReader {
                     false => ReaderOutput::WaitForSplits,
                 }));
             };
-            let opened = Progress::open(&self.fs, &self.config, &self.name, split.clone())?;
-            self.current = Some(opened);
+            let (fs, config, split) = (&self.fs, &self.config, split.clone());
+            self.current = Some(match config.format {
+                FileFormat::Text | FileFormat::JsonLines | FileFormat::Csv { .. } => {
+                    let opened = Progress::open(fs, config, &self.name, split)?;
+                    Current::Records(Box::new(opened))
+                }
+                FileFormat::Parquet => {
+                    let opened = ParquetProgress::open(fs, config, split)?;
+                    Current::Parquet(Box::new(opened))
+                }
+            });
             self.waiting.pop_front();
         }
         let current = self.current.as_mut().expect("it was just opened");
-        let output = current.step(budget, &mut self.bad_records)?;
+        let output = match current {
+            Current::Records(records) => records.step(budget, &mut self.bad_records)?,
+            Current::Parquet(rows) => rows.step(budget)?,
+        };
         if let Some(ReaderOutput::SplitFinished(_)) = output {
             self.current = None;
         }
@@ -94,7 +113,10 @@ impl SplitReader for FileReader {
     }
 
     fn snapshot(&mut self) -> Result<Vec<Split>, OperatorError> {
-        let current = self.current.iter().map(Progress::split);
+        let current = self.current.iter().map(|current| match current {
+            Current::Records(records) => records.split(),
+            Current::Parquet(rows) => rows.split(),
+        });
         Ok(current
             .chain(&self.waiting)
             .map(FileSplit::encode)

@@ -1,16 +1,17 @@
 //! The bytes of a file that are in memory: read ahead of the records, and never from a file that
 //! changed.
 
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use memchr::memchr_iter;
-use millstream_env::fs::{File, Fs};
+use millstream_env::fs::Fs;
 use millstream_operator::OperatorError;
 
 use crate::fault;
 
+use super::content::{Content, Found, Packing};
 use super::pin::Pin;
 use super::split::Mark;
 
@@ -32,7 +33,7 @@ pub(crate) struct Window {
     fs: Arc<dyn Fs>,
     path: PathBuf,
     pin: Pin,
-    file: Box<dyn File>,
+    content: Content,
     buffer: Vec<u8>,
     from: usize,
     to: usize,
@@ -46,14 +47,17 @@ impl Window {
         fs: Arc<dyn Fs>,
         path: PathBuf,
         pin: Pin,
+        packing: Option<Packing>,
         mark: Mark,
     ) -> Result<Self, OperatorError> {
         let file = pin.reopen(fs.as_ref(), &path)?;
+        let content = Content::new(file, packing);
+        let content = content.map_err(|error| fault::of_io("unpack", &path, error))?;
         let mut window = Self {
             fs,
             path,
             pin,
-            file,
+            content,
             buffer: Vec::new(),
             from: 0,
             to: 0,
@@ -86,8 +90,8 @@ impl Window {
 
     /// Goes elsewhere.
     pub(crate) fn rewind(&mut self, mark: Mark) -> Result<(), OperatorError> {
-        self.file
-            .seek(SeekFrom::Start(mark.offset))
+        self.content
+            .seek(mark.offset)
             .map_err(|error| fault::of_io("go to a position of", &self.path, error))?;
         (self.from, self.to, self.mark) = (0, 0, mark);
         Ok(())
@@ -105,8 +109,7 @@ impl Window {
 
     /// Reads more.
     pub(crate) fn fill(&mut self) -> Result<Fill, OperatorError> {
-        let in_memory = (self.to - self.from) as u64;
-        let left = self.pin.bytes.saturating_sub(self.mark.offset + in_memory);
+        let left = self.left();
         if left == 0 {
             return Ok(Fill::End);
         }
@@ -115,17 +118,34 @@ impl Window {
         }
         self.fills_left -= 1;
         self.make_room();
-        let left = usize::try_from(left).unwrap_or(usize::MAX);
         let room = (self.buffer.len() - self.to).min(left).min(CHUNK_BYTES);
-        let read = self.file.read(&mut self.buffer[self.to..self.to + room]);
-        let read = read.map_err(|error| fault::of_io("read", &self.path, error))?;
-        // After the read: what was read before this look is from the file as it was.
+        let read = self.content.read(&mut self.buffer[self.to..self.to + room]);
+        // After the read: what was read before this look is from the file as it was. What unpacks
+        // a file that changed finds it damaged, so that this comes first.
         self.pin.verify(self.fs.as_ref(), &self.path)?;
-        if read == 0 {
-            return Err(fault::changed(&self.path, "it ends early"));
+        match read.map_err(|error| self.content.error(&self.path, error))? {
+            Found::Bytes(read) => self.to += read,
+            Found::Nothing => {}
+            Found::End => {
+                return match &self.content {
+                    Content::Plain(_) => Err(fault::changed(&self.path, "it ends early")),
+                    Content::Packed(_) => Ok(Fill::End),
+                };
+            }
         }
-        self.to += read;
         Ok(Fill::More)
+    }
+
+    /// Bytes of the file that were not read; of a packed one nobody knows before its end.
+    fn left(&self) -> usize {
+        match &self.content {
+            Content::Plain(_) => {
+                let read = self.mark.offset + (self.to - self.from) as u64;
+                let left = self.pin.bytes.saturating_sub(read);
+                usize::try_from(left).unwrap_or(usize::MAX)
+            }
+            Content::Packed(_) => usize::MAX,
+        }
     }
 
     fn make_room(&mut self) {

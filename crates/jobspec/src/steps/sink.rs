@@ -4,7 +4,7 @@ use std::path::Path;
 
 use arrow::datatypes::{DataType, SchemaRef};
 use millstream_expr::sql_name;
-use millstream_graph::{FileSink, OperatorKind, SinkFormat};
+use millstream_graph::{FileSink, OperatorKind, ParquetCompression, SinkFormat};
 
 use super::Built;
 use crate::fault::FaultKind;
@@ -30,12 +30,12 @@ pub(crate) fn build(
         Connector::FileSource | Connector::Generator => return None,
     };
     let schema = input.schema.as_ref()?;
-    if let OperatorKind::FileSink(FileSink {
-        format: SinkFormat::Csv { .. },
-        ..
-    }) = &kind
-    {
-        check_flat(fields, schema, report);
+    if let OperatorKind::FileSink(FileSink { format, .. }) = &kind {
+        match format {
+            SinkFormat::JsonLines => {}
+            SinkFormat::Csv { .. } => check(fields, schema, "a CSV", is_nested, report),
+            SinkFormat::Parquet { .. } => check(fields, schema, "a Parquet", is_span, report),
+        }
     }
     Some(Built {
         kind,
@@ -50,21 +50,32 @@ fn file(fields: &Fields<'_>, base_dir: Option<&Path>) -> Option<FileSink> {
             "csv" => SinkFormat::Csv {
                 delimiter: fields.byte("delimiter")?,
             },
+            "parquet" => SinkFormat::Parquet {
+                compression: match fields.word("compression")? {
+                    "snappy" => ParquetCompression::Snappy,
+                    "none" => ParquetCompression::None,
+                    _ => ParquetCompression::Zstd,
+                },
+            },
             _ => SinkFormat::JsonLines,
         },
         roll_bytes: fields.bytes("roll-size")?,
     })
 }
 
-/// A field of a CSV file is one value.
-fn check_flat(fields: &Fields<'_>, schema: &SchemaRef, report: &mut Report<'_>) {
-    let nested = schema
-        .fields()
-        .iter()
-        .find(|field| is_nested(field.data_type()));
-    let Some(field) = nested else { return };
+/// Not every value has a form in every format.
+fn check(
+    fields: &Fields<'_>,
+    schema: &SchemaRef,
+    format: &str,
+    has_no_form: fn(&DataType) -> bool,
+    report: &mut Report<'_>,
+) {
+    let mut columns = schema.fields().iter();
+    let found = columns.find(|field| has_no_form(field.data_type()));
+    let Some(field) = found else { return };
     let message = format!(
-        "column {:?} is {}, which a CSV file cannot hold",
+        "column {:?} is {}, which {format} file cannot hold",
         field.name(),
         sql_name(field.data_type())
     );
@@ -75,6 +86,12 @@ fn check_flat(fields: &Fields<'_>, schema: &SchemaRef, report: &mut Report<'_>) 
     }
 }
 
+/// A span of time, which Parquet has no type for that all readers know.
+fn is_span(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Interval(_) | DataType::Duration(_))
+}
+
+/// A field of a CSV file is one value.
 fn is_nested(data_type: &DataType) -> bool {
     matches!(
         data_type,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use arrow::datatypes::{DataType, Field, SchemaRef};
-use millstream_graph::{BadRecordPolicy, FileFormat, FileSource, OperatorKind};
+use millstream_graph::{BadRecordPolicy, Compression, FileFormat, FileSource, OperatorKind};
 
 use super::{Built, named, schema};
 use crate::fault::FaultKind;
@@ -22,11 +22,14 @@ pub(crate) fn build(
         "csv" => FileFormat::Csv {
             delimiter: fields.byte("delimiter")?,
         },
+        "parquet" => FileFormat::Parquet,
         _ => FileFormat::Text,
     };
     let schema = match format {
         FileFormat::Text => schema([Field::new(TEXT_COLUMN, DataType::Utf8, true)]),
-        FileFormat::JsonLines | FileFormat::Csv { .. } => columns(fields, report)?,
+        FileFormat::JsonLines | FileFormat::Csv { .. } | FileFormat::Parquet => {
+            columns(fields, report)?
+        }
     };
     let source = FileSource {
         path: paths::absolute(fields.text("path")?, base_dir),
@@ -39,6 +42,12 @@ pub(crate) fn build(
             _ => BadRecordPolicy::Fail,
         },
         max_line_bytes: fields.bytes("max-line")?,
+        compression: match fields.word("compression")? {
+            "none" => Compression::None,
+            "gzip" => Compression::Gzip,
+            "zstd" => Compression::Zstd,
+            _ => Compression::Auto,
+        },
     };
     Some(Built {
         kind: OperatorKind::FileSource(source),
@@ -46,7 +55,7 @@ pub(crate) fn build(
     })
 }
 
-/// The declared columns of a JSON or CSV source.
+/// The declared columns of a JSON, CSV or Parquet source.
 fn columns(fields: &Fields<'_>, report: &mut Report<'_>) -> Option<SchemaRef> {
     if fields.node("columns").is_none() {
         let format = fields.word("format").unwrap_or_default();

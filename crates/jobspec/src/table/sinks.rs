@@ -11,7 +11,12 @@ const CONNECTORS: &[Choice] = &[
     word("blackhole", &[]),
     word("file", &[]),
 ];
-const FORMATS: &[Choice] = &[word("json", &["jsonl", "json-lines"]), word("csv", &[])];
+const FORMATS: &[Choice] = &[
+    word("json", &["jsonl", "json-lines"]),
+    word("csv", &[]),
+    word("parquet", &[]),
+];
+const COMPRESSIONS: &[Choice] = &[word("zstd", &[]), word("snappy", &[]), word("none", &[])];
 
 const CONNECTOR: &[Key] = &[key(
     "connector",
@@ -59,10 +64,18 @@ const FILE_KEYS: &[Key] = &[
         "format",
         Shape::Scalar(Kind::Choice(FORMATS)),
         "`json`: one object a line, with `null` for NULL and for a DOUBLE that is NaN or infinite, \
-         which JSON has no number for; `csv`: values under a header line.",
+         which JSON has no number for; `csv`: values under a header line; `parquet`: Parquet files, \
+         each whole with its footer when it becomes visible.",
     )
     .default("json"),
     DELIMITER,
+    key(
+        "compression",
+        Shape::Scalar(Kind::Choice(COMPRESSIONS)),
+        "How the pages of Parquet files are compressed.",
+    )
+    .default("zstd")
+    .only_with("format", &["parquet"]),
     key(
         "roll-size",
         Shape::Scalar(Kind::Bytes {

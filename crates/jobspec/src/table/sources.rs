@@ -13,7 +13,15 @@ const FORMATS: &[Choice] = &[
     word("text", &["raw"]),
     word("json", &["jsonl", "json-lines"]),
     word("csv", &[]),
+    word("parquet", &[]),
 ];
+const COMPRESSIONS: &[Choice] = &[
+    word("auto", &[]),
+    word("none", &[]),
+    word("gzip", &["gz"]),
+    word("zstd", &["zst"]),
+];
+const LINES: &[&str] = &["text", "json", "csv"];
 const POLICIES: &[Choice] = &[
     word("fail", &[]),
     word("skip", &["ignore"]),
@@ -36,8 +44,13 @@ const CONNECTOR: &[Key] = &[
 
 const FILE: Form = Form {
     name: "file source",
-    means: "Reads files once, line by line: each is cut into splits that the subtasks share. The \
-            source ends when the last split was read.",
+    means: "Reads files once: each is cut into splits that the subtasks share. The source ends \
+            when the last split was read. Text is UTF-8, with or without a byte order mark; a file \
+            that starts with the mark of UTF-16 is refused, and other bytes that are not UTF-8 make \
+            their record a bad one. A line ends with LF or CR LF, the last one also with the file; \
+            a carriage return alone and a zero byte are characters like others. Numbers of JSON \
+            keep all their digits, a number that does not fit its column makes the record a bad \
+            one, as `1e400` and, for JSON, `NaN` do.",
     keys: &[CONNECTOR, FILE_KEYS, OPERATOR],
     one_of: &[],
 };
@@ -52,17 +65,23 @@ const FILE_KEYS: &[Key] = &[
     key(
         "format",
         Shape::Scalar(Kind::Choice(FORMATS)),
-        "`text`: one row with the VARCHAR column `line` a line; `json`: one object a line; `csv`: \
-         values under a header line.",
+        "`text`: one row with the VARCHAR column `line` a line; `json`: one object a line, nested at \
+         most 64 deep; `csv`: values under a header line; `parquet`: Parquet files, of which only \
+         the declared columns are read. What a Parquet column holds must fit the declared type \
+         whatever the values are: an integer fits a longer one, a FLOAT a DOUBLE, a DECIMAL one \
+         with as many digits or more on both sides of the point; of a time finer than microseconds \
+         the rest is cut off.",
     )
     .default("text"),
     key(
         "columns",
         Shape::ColumnTypes,
-        "The columns of the rows, by the names of the JSON fields or of the CSV header. A field \
-         that is missing or `null` is NULL; of a JSON field that is there twice the last one counts.",
+        "The columns of the rows, by the names of the JSON fields, of the CSV header or of the \
+         Parquet columns. A field that is missing or `null` is NULL, and of a JSON field that is \
+         there twice the last one counts; a CSV or Parquet file without one of the columns is an \
+         error.",
     )
-    .only_with("format", &["json", "csv"]),
+    .only_with("format", &["json", "csv", "parquet"]),
     DELIMITER,
     key(
         "split-size",
@@ -70,9 +89,20 @@ const FILE_KEYS: &[Key] = &[
             min: 1 << 10,
             max: 1 << 40,
         }),
-        "Larger files are cut into splits of about this size.",
+        "Larger files are cut into splits of about this size. A CSV file is one split, and so is a \
+         compressed one: where its subtask failed, it is read again from the start up to the place \
+         where the subtask goes on. Parquet files are cut between row groups.",
     )
     .default("64 MiB"),
+    key(
+        "compression",
+        Shape::Scalar(Kind::Choice(COMPRESSIONS)),
+        "How the files are compressed. `auto` goes by the end of the name: `.gz` is gzip, of one or \
+         several members, `.zst` is zstd, of one or several frames with a window of at most 128 MiB. \
+         A file that ends early or is damaged fails the job by name.",
+    )
+    .default("auto")
+    .only_with("format", LINES),
     key(
         "max-line",
         Shape::Scalar(Kind::Bytes {
@@ -81,7 +111,8 @@ const FILE_KEYS: &[Key] = &[
         }),
         "A longer line is a bad record.",
     )
-    .default("16 MiB"),
+    .default("16 MiB")
+    .only_with("format", LINES),
     key(
         "on-error",
         Shape::Scalar(Kind::Choice(POLICIES)),
@@ -89,7 +120,8 @@ const FILE_KEYS: &[Key] = &[
          is left out and counted; or it goes to the output `uid.dead-letter`, whose columns are \
          source, file, line, column, error and record.",
     )
-    .default("fail"),
+    .default("fail")
+    .only_with("format", LINES),
     key(
         "interval",
         Shape::Scalar(Kind::duration_from_millis(10)),
@@ -158,6 +190,18 @@ pipeline:
       on-error: dead-letter
   - sink: { uid: out, connector: file, path: /data/out, format: json }
   - sink: { uid: bad, connector: file, path: /data/bad, format: json, from: orders.dead-letter }
+",
+        "\
+pipeline:
+  - source:
+      uid: trips
+      connector: file
+      path: /data/trips/*.parquet
+      format: parquet
+      columns: { id: BIGINT, fare: \"DECIMAL(10, 2)\" }
+  - source: { uid: lines, connector: file, path: /data/log.1, compression: gzip }
+  - sink: { uid: out, connector: file, path: /data/fares, format: parquet, from: trips }
+  - sink: { uid: shown, connector: print, from: lines }
 ",
         "\
 pipeline:

@@ -156,6 +156,34 @@ fn a_missing_uid_is_a_fault_where_the_job_asks_for_uids() {
     );
 }
 
+#[test]
+fn parquet_files_take_only_what_has_its_effect() {
+    let of = |source: &str| faults(&format!("pipeline:\n  - source: {source}\n{OUT}"));
+    let parquet = "{uid: in, connector: file, path: x, format: parquet";
+    assert!(
+        of(&format!("{parquet}}}")).contains("a file source with format parquet needs columns")
+    );
+    for key in [
+        "on-error: skip",
+        "max-line: 1 MiB",
+        "compression: gzip",
+        "delimiter: ;",
+    ] {
+        let found = of(&format!("{parquet}, columns: {{a: INT}}, {key}}}"));
+        let name = key.split(':').next().unwrap();
+        let expected = format!("{name} has no effect with format \"parquet\"");
+        assert!(found.contains(&expected), "{found}");
+    }
+    check(
+        "  - select: {uid: s, columns: {a: \"INTERVAL '1 day'\"}}\n  - sink: {uid: c, connector: file, path: x, format: parquet}\n",
+        "which a Parquet file cannot hold",
+    );
+    check(
+        "  - sink: {uid: c, connector: file, path: x, format: json, compression: none}\n",
+        "compression has no effect with format \"json\" (remove compression, or set format to parquet)",
+    );
+}
+
 // Proves HND-039: mistakes that would show when the job runs are found before.
 #[test]
 fn what_cannot_work_is_found_before_anything_runs() {
@@ -167,7 +195,7 @@ fn what_cannot_work_is_found_before_anything_runs() {
             .contains("\"INTT\" is not a column type (did you mean INT?)")
     );
     assert!(of("{uid: in, connector: file, path: x, columns: {a: INT}}").contains(
-        "columns has no effect with format \"text\" (remove columns, or set format to json or csv)"
+        "columns has no effect with format \"text\" (remove columns, or set format to json or csv or parquet)"
     ));
     assert!(
         of("{uid: in, connector: file, path: x, delimiter: ;}").contains("delimiter has no effect")
@@ -281,7 +309,8 @@ fn values_have_units_signs_and_bounds() {
     assert!(of("rows: 3").contains("generator source needs columns"));
 }
 
-// Proves F1 (a source's interval, as A0-4 has it).
+// Proves F1 (a source's interval, as A0-4 has it). HND-045: watching a directory is refused, and not
+// taken for reading it once.
 #[test]
 fn an_interval_without_unit_is_refused_before_it_is_said_that_it_is_not_built() {
     let of = |interval: &str| {

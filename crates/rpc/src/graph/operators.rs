@@ -2,7 +2,7 @@
 
 use millstream_graph::{
     AggregateColumn, AggregateFunction, Emit, Fault, FileSink, Inject, NamedExpr, OperatorKind,
-    SinkFormat,
+    ParquetCompression, SinkFormat,
 };
 
 use super::{columns_from_wire, columns_to_wire, schema, sources};
@@ -190,15 +190,28 @@ fn emit_from_wire(message: pb::Emit) -> Result<Emit, DecodeError> {
 }
 
 fn sink_to_wire(sink: &FileSink) -> pb::FileSink {
-    let (format, delimiter) = match sink.format {
-        SinkFormat::JsonLines => (pb::FileFormat::JsonLines, 0),
-        SinkFormat::Csv { delimiter } => (pb::FileFormat::Csv, delimiter),
+    let (mut delimiter, mut compression) = (0, pb::ParquetCompression::Unspecified);
+    let format = match sink.format {
+        SinkFormat::JsonLines => pb::FileFormat::JsonLines,
+        SinkFormat::Csv { delimiter: byte } => {
+            delimiter = byte.into();
+            pb::FileFormat::Csv
+        }
+        SinkFormat::Parquet { compression: codec } => {
+            compression = match codec {
+                ParquetCompression::Zstd => pb::ParquetCompression::Zstd,
+                ParquetCompression::Snappy => pb::ParquetCompression::Snappy,
+                ParquetCompression::None => pb::ParquetCompression::None,
+            };
+            pb::FileFormat::Parquet
+        }
     };
     pb::FileSink {
         path: sink.path.clone(),
         format: format.into(),
-        csv_delimiter: delimiter.into(),
+        csv_delimiter: delimiter,
         roll_bytes: sink.roll_bytes,
+        parquet_compression: compression.into(),
     }
 }
 
@@ -207,6 +220,9 @@ fn sink_from_wire(message: pb::FileSink) -> Result<FileSink, DecodeError> {
         Ok(pb::FileFormat::JsonLines) => SinkFormat::JsonLines,
         Ok(pb::FileFormat::Csv) => SinkFormat::Csv {
             delimiter: sources::delimiter_from_wire("FileSink", message.csv_delimiter)?,
+        },
+        Ok(pb::FileFormat::Parquet) => SinkFormat::Parquet {
+            compression: parquet_from_wire(message.parquet_compression)?,
         },
         Ok(pb::FileFormat::Text) => {
             return Err(invalid(
@@ -224,6 +240,17 @@ fn sink_from_wire(message: pb::FileSink) -> Result<FileSink, DecodeError> {
         format,
         roll_bytes: message.roll_bytes,
     })
+}
+
+fn parquet_from_wire(compression: i32) -> Result<ParquetCompression, DecodeError> {
+    match pb::ParquetCompression::try_from(compression) {
+        Ok(pb::ParquetCompression::Zstd) => Ok(ParquetCompression::Zstd),
+        Ok(pb::ParquetCompression::Snappy) => Ok(ParquetCompression::Snappy),
+        Ok(pb::ParquetCompression::None) => Ok(ParquetCompression::None),
+        Ok(pb::ParquetCompression::Unspecified) | Err(_) => {
+            Err(unknown("FileSink", "parquet_compression", compression))
+        }
+    }
 }
 
 fn inject_to_wire(inject: &Inject) -> pb::Inject {

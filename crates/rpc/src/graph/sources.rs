@@ -1,7 +1,8 @@
 //! Configuration of sources.
 
 use millstream_graph::{
-    BadRecordPolicy, FileFormat, FileSource, GeneratorColumn, GeneratorSource, GeneratorValue,
+    BadRecordPolicy, Compression, FileFormat, FileSource, GeneratorColumn, GeneratorSource,
+    GeneratorValue,
 };
 
 use super::schema;
@@ -13,6 +14,13 @@ pub(super) fn file_to_wire(source: &FileSource) -> Result<pb::FileSource, Encode
         FileFormat::Text => (pb::FileFormat::Text, 0),
         FileFormat::JsonLines => (pb::FileFormat::JsonLines, 0),
         FileFormat::Csv { delimiter } => (pb::FileFormat::Csv, delimiter),
+        FileFormat::Parquet => (pb::FileFormat::Parquet, 0),
+    };
+    let compression = match source.compression {
+        Compression::Auto => pb::FileCompression::Auto,
+        Compression::None => pb::FileCompression::None,
+        Compression::Gzip => pb::FileCompression::Gzip,
+        Compression::Zstd => pb::FileCompression::Zstd,
     };
     let on_error = match source.on_error {
         BadRecordPolicy::Fail => pb::BadRecordPolicy::Fail,
@@ -27,6 +35,7 @@ pub(super) fn file_to_wire(source: &FileSource) -> Result<pb::FileSource, Encode
         split_bytes: source.split_bytes,
         on_error: on_error.into(),
         max_line_bytes: source.max_line_bytes,
+        compression: compression.into(),
     })
 }
 
@@ -38,6 +47,7 @@ pub(super) fn file_from_wire(message: pb::FileSource) -> Result<FileSource, Deco
         Ok(pb::FileFormat::Csv) => FileFormat::Csv {
             delimiter: delimiter_from_wire(SOURCE, message.csv_delimiter)?,
         },
+        Ok(pb::FileFormat::Parquet) => FileFormat::Parquet,
         Ok(pb::FileFormat::Unspecified) | Err(_) => {
             return Err(unknown(SOURCE, "format", message.format));
         }
@@ -50,6 +60,13 @@ pub(super) fn file_from_wire(message: pb::FileSource) -> Result<FileSource, Deco
             return Err(unknown(SOURCE, "on_error", message.on_error));
         }
     };
+    let compression = match pb::FileCompression::try_from(message.compression) {
+        Ok(pb::FileCompression::Unspecified | pb::FileCompression::Auto) => Compression::Auto,
+        Ok(pb::FileCompression::None) => Compression::None,
+        Ok(pb::FileCompression::Gzip) => Compression::Gzip,
+        Ok(pb::FileCompression::Zstd) => Compression::Zstd,
+        Err(_) => return Err(unknown(SOURCE, "compression", message.compression)),
+    };
     let schema = message.schema.ok_or(missing(SOURCE, "schema"))?;
     Ok(FileSource {
         path: message.path,
@@ -58,6 +75,7 @@ pub(super) fn file_from_wire(message: pb::FileSource) -> Result<FileSource, Deco
         split_bytes: message.split_bytes,
         on_error,
         max_line_bytes: message.max_line_bytes,
+        compression,
     })
 }
 

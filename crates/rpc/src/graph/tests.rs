@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use millstream_graph::{
-    AggregateColumn, AggregateFunction, BadRecordPolicy, Emit, Fault, FileFormat, FileSink,
-    FileSource, GeneratorColumn, GeneratorSource, GeneratorValue, Inject, NamedExpr, OperatorKind,
-    SinkFormat,
+    AggregateColumn, AggregateFunction, BadRecordPolicy, Compression, Emit, Fault, FileFormat,
+    FileSink, FileSource, GeneratorColumn, GeneratorSource, GeneratorValue, Inject, NamedExpr,
+    OperatorKind, ParquetCompression, SinkFormat,
 };
 use proptest::prelude::*;
 
@@ -50,6 +50,7 @@ fn file(format: FileFormat, on_error: BadRecordPolicy) -> FileSource {
         split_bytes: 64 << 20,
         on_error,
         max_line_bytes: 1 << 20,
+        compression: Compression::Auto,
     }
 }
 
@@ -113,6 +114,33 @@ fn faults() -> [Fault; 5] {
     ]
 }
 
+/// File sources of every compression and sinks of every format.
+fn files() -> impl Iterator<Item = OperatorKind> {
+    let packed = [Compression::None, Compression::Gzip, Compression::Zstd];
+    let sources = packed.map(|compression| {
+        OperatorKind::FileSource(FileSource {
+            compression,
+            ..file(FileFormat::Text, BadRecordPolicy::Fail)
+        })
+    });
+    let parquet = |compression| SinkFormat::Parquet { compression };
+    let formats = [
+        SinkFormat::JsonLines,
+        SinkFormat::Csv { delimiter: b'\t' },
+        parquet(ParquetCompression::Zstd),
+        parquet(ParquetCompression::Snappy),
+        parquet(ParquetCompression::None),
+    ];
+    let sinks = formats.map(|format| {
+        OperatorKind::FileSink(FileSink {
+            path: "out".into(),
+            format,
+            roll_bytes: 1,
+        })
+    });
+    sources.into_iter().chain(sinks)
+}
+
 /// Every kind with every variant of its configuration.
 fn kinds() -> Vec<OperatorKind> {
     let csv = FileFormat::Csv { delimiter: b';' };
@@ -120,6 +148,7 @@ fn kinds() -> Vec<OperatorKind> {
         OperatorKind::FileEnumerator(file(FileFormat::Text, BadRecordPolicy::Fail)),
         OperatorKind::FileSource(file(FileFormat::JsonLines, BadRecordPolicy::Skip)),
         OperatorKind::FileSource(file(csv, BadRecordPolicy::DeadLetter)),
+        OperatorKind::FileSource(file(FileFormat::Parquet, BadRecordPolicy::Fail)),
         OperatorKind::Generator(generator()),
         OperatorKind::Generator(GeneratorSource {
             rows: None,
@@ -165,14 +194,7 @@ fn kinds() -> Vec<OperatorKind> {
         times: None,
     };
     kinds.extend(faults().map(|fault| OperatorKind::Inject(inject(fault))));
-    let formats = [SinkFormat::JsonLines, SinkFormat::Csv { delimiter: b'\t' }];
-    kinds.extend(formats.map(|format| {
-        OperatorKind::FileSink(FileSink {
-            path: "out".into(),
-            format,
-            roll_bytes: 1,
-        })
-    }));
+    kinds.extend(files());
     kinds
 }
 

@@ -8,7 +8,7 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use millstream_batch::Batch;
-use millstream_graph::{FileFormat, SinkFormat};
+use millstream_graph::{FileFormat, ParquetCompression, SinkFormat};
 use millstream_types::CheckpointId;
 use proptest::prelude::*;
 
@@ -92,6 +92,10 @@ proptest! {
         batch in table().1,
         (sink_format, source_format) in prop_oneof![
             Just((JSON, FileFormat::JsonLines)),
+            Just((
+                SinkFormat::Parquet { compression: ParquetCompression::Snappy },
+                FileFormat::Parquet,
+            )),
             Just((SinkFormat::Csv { delimiter: b',' }, FileFormat::Csv { delimiter: b',' })),
             Just((SinkFormat::Csv { delimiter: b';' }, FileFormat::Csv { delimiter: b';' })),
             Just((SinkFormat::Csv { delimiter: b'\t' }, FileFormat::Csv { delimiter: b'\t' })),

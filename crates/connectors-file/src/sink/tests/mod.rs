@@ -1,6 +1,7 @@
 //! A sink's files from writing to commit, and what happens when something goes wrong.
 
 mod format;
+mod parquet_files;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

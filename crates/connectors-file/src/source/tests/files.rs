@@ -91,10 +91,10 @@ fn what_cannot_be_read_is_named_at_discovery() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let fs: Arc<dyn Fs> = Arc::new(RealFs);
-    put(fs.as_ref(), &at("a.gz"), b"\x1f\x8b\x08rest");
+    put(fs.as_ref(), &at("packed"), b"\x1f\x8b\x08rest");
     std::os::unix::fs::symlink("/nowhere/at/all", at("dangling")).unwrap();
     for (name, why) in [
-        ("a.gz", "compressed with gzip"),
+        ("packed", "compressed with gzip"),
         ("dangling", "cannot open"),
     ] {
         let error = discover(&fs, &text(&at(name))).unwrap_err().to_string();

@@ -1,6 +1,8 @@
 //! Enumerator and reader together, as a job uses them.
 
 mod files;
+mod packed;
+mod parquet_files;
 mod records;
 mod restore;
 

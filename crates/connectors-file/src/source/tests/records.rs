@@ -274,6 +274,62 @@ fn text_that_is_not_utf8_names_the_byte() {
 }
 
 #[test]
+fn odd_bytes_are_text_and_odd_line_ends_end_no_line() {
+    let cases: [(&[u8], Vec<&str>); 7] = [
+        (b"a\rb\nc\r\r\nd\re", vec!["a\rb", "c\r", "d\re"]),
+        (b"\r\n\r\n", vec!["", ""]),
+        (b"a\n\r", vec!["a", ""]),
+        (b"\0\n a \0", vec!["\0", " a \0"]),
+        (
+            b"\xef\xbb\xbf\xef\xbb\xbfa\n\xef\xbb\xbfb",
+            vec!["\u{feff}a", "\u{feff}b"],
+        ),
+        (b"\xef\xbb", vec![]),
+        (
+            "a\u{2028}b\u{85}c\u{b}d\n".as_bytes(),
+            vec!["a\u{2028}b\u{85}c\u{b}d"],
+        ),
+    ];
+    for (contents, expected) in cases {
+        let fs = files(&[("/d/a", contents)]);
+        for split_bytes in [4, 1 << 20] {
+            let config = FileSource {
+                split_bytes,
+                on_error: BadRecordPolicy::Skip,
+                ..text("/d/a")
+            };
+            assert_eq!(read(&fs, &config).unwrap().rows(), expected, "{contents:?}");
+        }
+    }
+}
+
+#[test]
+fn latin_1_among_utf8_costs_its_own_lines_and_is_kept_as_a_dead_letter() {
+    let fs = files(&[(
+        "/d/a.csv",
+        b"id,t\n1,gut\n2,gr\xf6\xdfe\n3,gr\xc3\xb6\xc3\x9fe\n4,\xc3\n",
+    )]);
+    let config = |on_error| FileSource {
+        on_error,
+        ..csv_source("/d/a.csv")
+    };
+    let found = read(&fs, &config(BadRecordPolicy::Skip)).unwrap();
+    assert_eq!(
+        (found.rows(), found.bad_records),
+        (vec!["1|gut".into(), "3|größe".into()], 2)
+    );
+    let found = read(&fs, &config(BadRecordPolicy::DeadLetter)).unwrap();
+    let expected = "in|/d/a.csv|3|5|the bytes here are not UTF-8|2,gr\u{fffd}\u{fffd}e";
+    assert_eq!(found.letters()[0], expected);
+    let error = read(&fs, &config(BadRecordPolicy::Fail)).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::BadRecord);
+    assert!(
+        error.to_string().contains("line 3, column 5 (byte 15)"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_header_that_does_not_fit_fails_whatever_the_policy() {
     let fs = files(&[
         ("/d/a.csv", b"\n\nid,name\n1,a\n"),

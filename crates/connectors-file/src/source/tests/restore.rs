@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use arrow::datatypes::DataType;
 use millstream_env::fs::Fs;
-use millstream_graph::{BadRecordPolicy, FileFormat, FileSource};
+use millstream_graph::{BadRecordPolicy, Compression, FileFormat, FileSource};
 use millstream_operator::{Budget, ReaderOutput, Split, SplitReader};
 use millstream_types::MonoTime;
 use proptest::prelude::*;
@@ -15,6 +15,7 @@ use crate::FileReader;
 use crate::source::split::FileSplit;
 use crate::testing::{discover, drain, files, poll, reader, schema, source, text};
 
+use super::packed::gzip;
 use super::{CSV, json_source};
 
 #[test]
@@ -72,7 +73,11 @@ fn damaged_or_newer_state_is_refused_by_name() {
 }
 
 /// Everything, with a restore after each output; as rows and dead letters.
-fn read_with_restores(fs: &Arc<dyn Fs>, config: &FileSource, budget: Budget) -> Vec<String> {
+pub(super) fn read_with_restores(
+    fs: &Arc<dyn Fs>,
+    config: &FileSource,
+    budget: Budget,
+) -> Vec<String> {
     let mut splits = discover(fs, config).unwrap().splits;
     let mut found = Vec::new();
     loop {
@@ -179,6 +184,7 @@ proptest! {
         broken in prop::option::of(any::<prop::sample::Index>()),
         (rows, max_line_bytes) in (1usize..4, 1u64..30),
         format in prop_oneof![Just(CSV), Just(FileFormat::Text), Just(FileFormat::JsonLines)],
+        is_packed in any::<bool>(),
     ) {
         let mut contents = body.into_bytes();
         if let (Some(index), false) = (broken, contents.is_empty()) {
@@ -192,12 +198,19 @@ proptest! {
                 contents.splice(0..0, *b"id,a\n");
                 schema(&[("id", DataType::Utf8), ("a", DataType::Utf8)])
             }
+            FileFormat::Parquet => unreachable!("not among the formats"),
         };
+        let compression = match is_packed {
+            true => Compression::Gzip,
+            false => Compression::None,
+        };
+        let contents = if is_packed { gzip(&contents) } else { contents };
         let fs = files(&[("/d/a", &contents)]);
         let config = FileSource {
             split_bytes: 16,
             on_error: BadRecordPolicy::DeadLetter,
             max_line_bytes: max_line_bytes.max(4),
+            compression,
             ..source("/d/a", format, columns)
         };
         let budget = Budget { rows, bytes: 1 << 20 };
