@@ -9,8 +9,8 @@ use super::*;
 use crate::chain::TerminalState;
 use crate::failure::{FailureInfo, FailureKind};
 use crate::moment::Moment;
-use crate::restart::RestartStrategyConfig;
 use crate::restart::testing::{exponential, fixed, rate};
+use crate::restart::{ExponentialDelay, RestartStrategyConfig};
 use crate::slots::SlotRef;
 use crate::topology::testing::source_and_sink;
 

@@ -175,6 +175,19 @@ fn arrays_are_made_read_and_measured() {
     check("array_has(list, 2)", "BOOLEAN", ["true", "false", "NULL"]);
 }
 
+/// Proves the expression part of HND-027: a decimal keeps its digits and its sign as text.
+#[test]
+fn a_decimal_is_written_with_all_its_digits() {
+    for (value, of) in [
+        ("299999999.999999997", "decimal(38, 9)"),
+        ("-0.000000001", "decimal(18, 9)"),
+        ("0.000000000", "decimal(18, 9)"),
+    ] {
+        let text = format!("cast(cast('{value}' as {of}) as varchar)");
+        check(&text, "VARCHAR", [value; 3]);
+    }
+}
+
 /// Proves the expression part of HND-037: integers above 2^53 keep their digits.
 #[test]
 fn large_integers_never_pass_through_a_double() {

@@ -15,6 +15,8 @@ use proptest::prelude::*;
 use super::{Aggregate, AggregateSpec};
 use crate::testing::{ColumnExpr, Harness, batch};
 
+mod groups;
+
 use AggregateFunction::{Avg, Count, LastValue, Max, Min, Sum};
 
 /// An aggregate over (k, v): every function of `functions` on v, grouped by k.
@@ -186,6 +188,15 @@ fn decimal_fractions_keep_their_carry_and_sign() {
             "b|-0.000000001|-0.0000000010000"
         ]
     );
+    // The same in one step a row, each of which finds the last one's sum in the state.
+    let mut harness = aggregate(&values, &functions[..1], Emit::Batch);
+    let mut last = Vec::new();
+    for row in 0..3 {
+        let row = values.slice(row, 1);
+        harness.process(rows(&[Some("a")], &row)).unwrap();
+        last = harness.rows();
+    }
+    assert_eq!(last, ["a|299999999.999999997"]);
 }
 
 #[test]

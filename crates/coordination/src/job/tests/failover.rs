@@ -70,6 +70,48 @@ fn a_lost_taskmanager_is_one_failure_with_the_others_attached() {
     }
 }
 
+// Proves HND-065, as far as jobs and strategies go: eight tasks that are lost together are one failure.
+#[test]
+fn each_lost_taskmanager_is_one_step_of_the_delay_and_a_quiet_minute_is_a_new_start() {
+    let second = std::time::Duration::from_secs(1);
+    let strategy = RestartStrategyConfig::ExponentialDelay(ExponentialDelay {
+        max_backoff: 10 * second,
+        backoff_multiplier: 2.0,
+        reset_backoff_threshold: 60 * second,
+        ..exponential(0.0, None)
+    });
+    let lost_again_and_again = |strategy, losses: &[(u64, u64)]| {
+        let mut script = Script::new(strategy, 4);
+        script.taskmanagers = 1;
+        script.at(0, Event::Start);
+        script.all_run(0);
+        let mut now = 0;
+        for (pause, delay) in losses {
+            now += pause;
+            script.lose(now, 0, FailureKind::TaskmanagerLost);
+            script.at_millis((now + delay) * 1000 - 1, Event::Tick);
+            assert_eq!(
+                script.job.status(),
+                JobStatus::Restarting,
+                "{now} + {delay}"
+            );
+            now += delay;
+            script.at(now, Event::Tick);
+            script.all_run(now);
+            assert_eq!(script.job.status(), JobStatus::Running, "{now}");
+        }
+        (script, now)
+    };
+    let delays = [1, 2, 4, 8, 10, 10, 10].map(|delay| (1, delay));
+    let (script, _) = lost_again_and_again(strategy.clone(), &[&delays[..], &[(70, 1)]].concat());
+    for of in [subtask(0, 0), subtask(1, 3)] {
+        assert_eq!(script.attempts_of(of), (0..=8).collect::<Vec<_>>());
+    }
+    let (mut script, now) = lost_again_and_again(fixed(2, 1), &[(1, 1), (1, 1)]);
+    script.lose(now + 1, 0, FailureKind::TaskmanagerLost);
+    assert_eq!(script.job.status(), JobStatus::Failed);
+}
+
 // Proves F31.
 #[test]
 fn a_failure_that_starting_again_cannot_help_is_final_at_once() {
