@@ -91,7 +91,7 @@ impl KeyedStateBackend for RocksBackend {
         let (range, max) = (self.layers.range(), self.max);
         let mut ingest = Ingest::new(self.layers.base())?;
         let summary = restore_parts(parts, &mut self.table, range, max, policy, |key, stored| {
-            ingest.put(key, stored)
+            ingest.put(key, Some(stored))
         })?;
         ingest.finish()?;
         Ok(summary)

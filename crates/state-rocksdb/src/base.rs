@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use millstream_state::format::SnapshotWriter;
-use millstream_state::layers::Base;
+use millstream_state::layers::{Base, DirtyMap};
 use millstream_state::{ScanPage, StateError, StateId, StateKeys, ValueBuffer};
 use millstream_types::{KeyGroup, KeyGroupRange};
 use rocksdb::{
@@ -14,6 +14,7 @@ use rocksdb::{
 };
 
 use crate::error;
+use crate::ingest::Ingest;
 use crate::{RocksMemory, StateDirectory};
 
 /// One database, a column family a state. Closed before its directory goes.
@@ -22,6 +23,7 @@ pub(crate) struct RocksBase {
     families: Vec<String>,
     path: PathBuf,
     options: Options,
+    ingest_bytes_min: usize,
     _directory: StateDirectory,
 }
 
@@ -50,6 +52,7 @@ impl RocksBase {
             families,
             path,
             options,
+            ingest_bytes_min: memory.ingest_bytes_min(),
             _directory: directory,
         })
     }
@@ -186,6 +189,36 @@ impl Base for RocksBase {
         self.db
             .write_opt(batch, &options)
             .map_err(|e| error::database("write", &self.path, e))
+    }
+
+    fn take_over(&self, map: &DirtyMap<'_>) -> Result<(), StateError> {
+        if map.bytes() < self.ingest_bytes_min || self.is_behind() {
+            return map.write_to(self);
+        }
+        let mut ingest = Ingest::new(self)?;
+        map.for_each(|key, stored| ingest.put(key, stored))?;
+        ingest.finish()
+    }
+}
+
+/// With so many files that overlap, what is written must wait for compaction, and only a write
+/// buffer does.
+const OVERLAPPING_FILES_MAX: u64 = 12;
+
+impl RocksBase {
+    /// Whether some state has more files in its first level than it should.
+    fn is_behind(&self) -> bool {
+        self.families.iter().any(|name| {
+            let family = self.db.cf_handle(name);
+            let files = family.and_then(|family| {
+                let property = rocksdb::properties::num_files_at_level(0);
+                self.db
+                    .property_int_value_cf(family, property)
+                    .ok()
+                    .flatten()
+            });
+            files.unwrap_or(0) >= OVERLAPPING_FILES_MAX
+        })
     }
 }
 

@@ -1,8 +1,10 @@
-//! Restoring: entries that come in key order become sorted files, which the database takes over
-//! as they are. No write buffer, no compaction.
+//! Entries that come in key order become sorted files, which the database takes over as they are:
+//! when state is restored, and when a large dirty map is drained. No write buffer, whose skip list
+//! costs several times what the file does.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 
 use millstream_state::{StateError, StateId};
@@ -31,7 +33,14 @@ struct OpenFile<'a> {
 impl<'a> Ingest<'a> {
     pub(crate) fn new(base: &'a RocksBase) -> Result<Self, StateError> {
         // Beside the database, on the same file system: its files are linked, not copied.
-        let directory = base.path().with_file_name("restore");
+        let directory = base.path().with_file_name("ingest");
+        // One that failed left its files.
+        match fs::remove_dir_all(&directory) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(error::file("delete", &directory, e));
+            }
+            Ok(()) | Err(_) => {}
+        }
         fs::create_dir(&directory).map_err(|e| error::file("create", &directory, e))?;
         Ok(Self {
             base,
@@ -42,8 +51,8 @@ impl<'a> Ingest<'a> {
         })
     }
 
-    /// Appends an entry. The keys of a state must ascend.
-    pub(crate) fn put(&mut self, key: &[u8], stored: &[u8]) -> Result<(), StateError> {
+    /// Appends an entry, or the deletion of one. The keys of a state must ascend.
+    pub(crate) fn put(&mut self, key: &[u8], stored: Option<&[u8]>) -> Result<(), StateError> {
         let state = StateId(u16::from_be_bytes([key[2], key[3]]));
         if !self.open.contains_key(&state) {
             let file = self.begin()?;
@@ -51,7 +60,11 @@ impl<'a> Ingest<'a> {
         }
         let file = self.open.get_mut(&state).expect("opened above");
         let failed = |file: &OpenFile<'_>, e| error::database("write", &file.path, e);
-        file.writer.put(key, stored).map_err(|e| failed(file, e))?;
+        let written = match stored {
+            Some(stored) => file.writer.put(key, stored),
+            None => file.writer.delete(key),
+        };
+        written.map_err(|e| failed(file, e))?;
         if file.writer.file_size() >= FILE_BYTES {
             self.end(state)?;
         }

@@ -21,7 +21,12 @@ pub struct RocksMemory {
     write_buffers: WriteBufferManager,
     write_buffer_bytes: usize,
     dirty_bytes_max: usize,
+    ingest_bytes_min: usize,
 }
+
+/// A smaller dirty map goes through a write buffer: a file each time would be many small ones to
+/// compact.
+const INGEST_BYTES_MIN: usize = 4 << 20;
 
 /// What RocksDB uses of its half of the budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,7 +81,22 @@ impl RocksMemory {
             write_buffers,
             write_buffer_bytes: (write_buffers_total / n_operators / 2).clamp(256 << 10, 64 << 20),
             dirty_bytes_max: budget_bytes / 4 / n_operators,
+            ingest_bytes_min: INGEST_BYTES_MIN,
         })
+    }
+
+    /// The same memory, where every map is drained by files.
+    #[cfg(test)]
+    pub(crate) fn always_ingesting(self) -> Self {
+        Self {
+            ingest_bytes_min: 0,
+            ..self
+        }
+    }
+
+    /// From this size on a dirty map is drained by files.
+    pub(crate) fn ingest_bytes_min(&self) -> usize {
+        self.ingest_bytes_min
     }
 
     /// What each of an operator's two dirty maps may have.

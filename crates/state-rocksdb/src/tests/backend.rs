@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::FileExt;
 
-use super::{VALUES, Write, max, rocks, small_memory, table};
-use crate::{RocksBackend, StateDirectory};
+use super::{VALUES, Write, max, rocks, rocks_with, small_memory, table};
+use crate::{RocksBackend, RocksMemory, StateDirectory};
 use millstream_state::{
     KeyedStateBackend, RestorePolicy, SnapshotSink, SnapshotSource, SnapshotWork, StateError,
     StateKeys, ValueBuffer,
@@ -25,6 +25,13 @@ fn put(backend: &mut RocksBackend, name: u8, value: &[u8]) -> Result<(), StateEr
     write(name, value).push_key(&mut keys);
     write(name, value).push_value(&mut values);
     backend.put(&keys, &values)
+}
+
+fn put_absent(backend: &mut RocksBackend, name: u8) {
+    let (mut keys, mut values) = (StateKeys::new(), ValueBuffer::new());
+    write(name, b"").push_key(&mut keys);
+    values.push_absent();
+    backend.put(&keys, &values).unwrap();
 }
 
 fn get(backend: &mut RocksBackend, name: u8) -> Option<Vec<u8>> {
@@ -102,6 +109,45 @@ fn a_snapshot_that_is_uploaded_slowly_sees_nothing_of_what_is_drained_meanwhile(
     let mut restored = restored(root.path(), &file);
     for name in 0..=255 {
         assert_eq!(get(&mut restored, name), Some(vec![1; 500]));
+    }
+}
+
+/// Rounds of changes and deletions, by files and by write buffers in turns, as maps are large or not.
+#[test]
+fn files_and_write_buffers_follow_one_another_in_order() {
+    let root = tempfile::tempdir().unwrap();
+    let memory = RocksMemory::new(128 << 20, 1).unwrap();
+    let range = KeyGroupRange::all(max());
+    let mut backend = rocks_with(root.path(), "a", range, &memory);
+    let mut expected = std::collections::BTreeMap::new();
+    let mut file = Vec::new();
+    for round in 0..16u8 {
+        // Five megabytes, and some bytes.
+        let size = if round % 3 == 0 { 20_000 } else { 10 };
+        for name in 0..=255 {
+            if name % 16 == round {
+                put_absent(&mut backend, name);
+                expected.remove(&name);
+            } else if round % 2 == 0 || name % 3 == 0 {
+                put(&mut backend, name, &vec![round; size]).unwrap();
+                expected.insert(name, vec![round; size]);
+            }
+        }
+        let bytes = backend.usage().active_bytes;
+        assert_eq!(
+            bytes > memory.ingest_bytes_min(),
+            size == 20_000 && round % 2 == 0
+        );
+        file.clear();
+        let work = backend
+            .snapshot(CheckpointId(u64::from(round) + 1))
+            .unwrap();
+        work.run(&mut file).unwrap();
+    }
+    let mut restored = restored(root.path(), &file);
+    for name in 0..=255 {
+        assert_eq!(get(&mut backend, name), expected.get(&name).cloned());
+        assert_eq!(get(&mut restored, name), expected.get(&name).cloned());
     }
 }
 

@@ -98,9 +98,9 @@ proptest! {
 
     // Proves F136 for both backends: whatever the parallelisms, nothing is lost or doubled.
     #[test]
-    fn memory_and_rocksdb_agree_byte_for_byte(ops in ops()) {
+    fn memory_and_rocksdb_agree_byte_for_byte(ops in ops(), ingests in any::<bool>()) {
         let root = super::directory();
-        let kind = Kind::Rocks { root: root.path().into(), n_made: 0 };
+        let kind = Kind::Rocks { root: root.path().into(), n_made: 0, ingests };
         let mut fleets = [Fleet::new(Kind::Memory), Fleet::new(kind)];
         for op in &ops {
             check(&mut fleets, op)?;

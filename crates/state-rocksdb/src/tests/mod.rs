@@ -77,7 +77,12 @@ fn directory() -> tempfile::TempDir {
 
 enum Kind {
     Memory,
-    Rocks { root: PathBuf, n_made: usize },
+    Rocks {
+        root: PathBuf,
+        n_made: usize,
+        /// Every dirty map is drained by files.
+        ingests: bool,
+    },
 }
 
 /// The least memory that is possible, so that drains happen all the time.
@@ -86,8 +91,12 @@ fn small_memory() -> RocksMemory {
 }
 
 fn rocks(root: &Path, name: &str, range: KeyGroupRange) -> RocksBackend {
+    rocks_with(root, name, range, &small_memory())
+}
+
+fn rocks_with(root: &Path, name: &str, range: KeyGroupRange, memory: &RocksMemory) -> RocksBackend {
     let directory = StateDirectory::create(root, name).unwrap();
-    RocksBackend::create(directory, table(), range, max(), &small_memory()).unwrap()
+    RocksBackend::create(directory, table(), range, max(), memory).unwrap()
 }
 
 /// The subtasks of one operator.
@@ -114,9 +123,18 @@ impl Fleet {
         let range = KeyGroupRange::of_subtask(index as u32, parallelism as u32, max());
         match &mut self.kind {
             Kind::Memory => Box::new(MemoryBackend::new(table(), range, max())),
-            Kind::Rocks { root, n_made } => {
+            Kind::Rocks {
+                root,
+                n_made,
+                ingests,
+            } => {
                 *n_made += 1;
-                Box::new(rocks(root, &format!("attempt-{n_made}"), range))
+                let memory = match ingests {
+                    true => small_memory().always_ingesting(),
+                    false => small_memory(),
+                };
+                let name = format!("attempt-{n_made}");
+                Box::new(rocks_with(root, &name, range, &memory))
             }
         }
     }

@@ -1,20 +1,47 @@
 //! Writing dirty maps down into the base.
 
 use super::Base;
-use crate::map::{Known, SortedEntries};
+use crate::map::SortedEntries;
 use crate::{ShardedMap, StateError, StateKeys, ValueBuffer};
 
 /// Bytes of one batch written to the base.
 const DRAIN_BYTES: usize = 1 << 20;
 
-/// Writes a map into the base in key order. Doing it twice is the same as doing it once.
-pub(super) fn drain(base: &impl Base, map: &ShardedMap) -> Result<(), StateError> {
-    let mut drain = Drain::new(base);
-    // Cloned to be given up group by group; the entries themselves are shared.
-    for (_, mut entries) in map.clone().into_sorted_groups() {
-        drain.entries(&mut entries)?;
+/// A dirty map on its way into the base.
+#[derive(Debug)]
+pub struct DirtyMap<'a>(&'a ShardedMap);
+
+impl<'a> DirtyMap<'a> {
+    pub(super) fn of(map: &'a ShardedMap) -> Self {
+        Self(map)
     }
-    drain.finish()
+
+    /// Memory that its entries take: what they are as files is less.
+    pub fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    /// Hands out key and stored value of each entry, in key order; none is a deletion.
+    pub fn for_each(
+        &self,
+        mut entry: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), StateError>,
+    ) -> Result<(), StateError> {
+        // Cloned to be given up group by group; the entries themselves are shared.
+        for (_, mut entries) in self.0.clone().into_sorted_groups() {
+            while let Some((key, known)) = entries.peek() {
+                entry(key, known.stored())?;
+                entries.advance();
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes it in batches.
+    pub fn write_to(&self, base: &impl Base) -> Result<(), StateError> {
+        let mut drain = Drain::new(base);
+        self.for_each(|key, stored| drain.entry(key, stored))?;
+        drain.finish()
+    }
 }
 
 /// Entries on their way into the base, in batches.
@@ -35,17 +62,19 @@ impl<'a, B: Base> Drain<'a, B> {
 
     pub(super) fn entries(&mut self, entries: &mut SortedEntries) -> Result<(), StateError> {
         while let Some((key, known)) = entries.peek() {
-            self.keys.push_encoded(key);
-            self.values.push_stored(match known {
-                Known::Value(stored) => Some(stored),
-                Known::Deleted => None,
-            });
+            self.entry(key, known.stored())?;
             entries.advance();
-            if self.keys.byte_len() + self.values.byte_len() >= DRAIN_BYTES {
-                self.base.write(&self.keys, &self.values)?;
-                self.keys.clear();
-                self.values.clear();
-            }
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, key: &[u8], stored: Option<&[u8]>) -> Result<(), StateError> {
+        self.keys.push_encoded(key);
+        self.values.push_stored(stored);
+        if self.keys.byte_len() + self.values.byte_len() >= DRAIN_BYTES {
+            self.base.write(&self.keys, &self.values)?;
+            self.keys.clear();
+            self.values.clear();
         }
         Ok(())
     }

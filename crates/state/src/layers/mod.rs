@@ -22,7 +22,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use millstream_types::{CheckpointId, KeyGroup, KeyGroupRange};
 
-use drain::{Drain, drain};
+pub use drain::DirtyMap;
+use drain::Drain;
 
 use crate::map::{Known, SortedEntries};
 use crate::{Scan, ScanPage, ShardedMap, StateError, StateKeys, StateUsage, ValueBuffer};
@@ -44,6 +45,15 @@ pub trait Base: Send + Sync {
 
     /// Writes entries, given in key order, and deletes where there is no value; all or nothing.
     fn write(&self, keys: &StateKeys, values: &ValueBuffer) -> Result<(), StateError>;
+
+    /// Takes over a whole dirty map. Doing it twice is the same as doing it once, so that a part of
+    /// it may be written when it fails.
+    fn take_over(&self, map: &DirtyMap<'_>) -> Result<(), StateError>
+    where
+        Self: Sized,
+    {
+        map.write_to(self)
+    }
 }
 
 const DRAINING: u8 = 0;
@@ -249,7 +259,7 @@ impl<B: Base> Layers<B> {
             DRAINING => return Ok(()),
             LIFTED => {}
             _ => {
-                drain(&*self.base, &frozen.map)?;
+                self.base.take_over(&DirtyMap::of(&frozen.map))?;
                 self.n_inline_drains += 1;
             }
         }
@@ -334,7 +344,7 @@ impl<B: Base> Freeze<B> {
         self,
         view: impl FnOnce(&Arc<B>) -> Result<T, StateError>,
     ) -> Result<T, StateError> {
-        drain(&*self.base, &self.map)?;
+        self.base.take_over(&DirtyMap::of(&self.map))?;
         let seen = view(&self.base)?;
         self.phase.0.store(LIFTED, Ordering::Release);
         Ok(seen)

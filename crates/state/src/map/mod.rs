@@ -35,6 +35,16 @@ pub(crate) enum Known<'a> {
     Deleted,
 }
 
+impl<'a> Known<'a> {
+    /// The stored value; none if it was deleted.
+    pub(crate) fn stored(self) -> Option<&'a [u8]> {
+        match self {
+            Self::Value(stored) => Some(stored),
+            Self::Deleted => None,
+        }
+    }
+}
+
 /// Entries by key, with tombstones, for a range of key groups. Cloning it is cheap.
 #[derive(Clone, Debug)]
 pub struct ShardedMap {
