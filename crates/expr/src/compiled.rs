@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, new_empty_array};
@@ -15,6 +16,7 @@ use datafusion_physical_expr::utils::collect_columns;
 use crate::checked::Physical;
 use crate::error::{ErrorKind, EvalError, EvalFault, ExprError};
 use crate::excerpt::Span;
+use crate::limits::panic_message;
 use crate::translate;
 use crate::types::{plain, sql_name};
 
@@ -120,11 +122,16 @@ impl Compiled {
         self.run(batch).map_err(|error| self.explain(batch, &error))
     }
 
+    /// A panic of a function on an extreme value is an error of that row, and does not end the task
+    /// without its place.
     fn run(&self, batch: &RecordBatch) -> LibraryResult<ArrayRef> {
-        self.0
-            .physical
-            .evaluate(batch)?
-            .into_array(batch.num_rows())
+        let evaluate = || {
+            let values = self.0.physical.evaluate(batch)?;
+            values.into_array(batch.num_rows())
+        };
+        // Functions keep nothing between batches that could be seen half-changed.
+        panic::catch_unwind(AssertUnwindSafe(evaluate))
+            .unwrap_or_else(|payload| Err(DataFusionError::Execution(panic_message(&*payload))))
     }
 
     /// A batch of another schema would be a wrong result or a panic deep inside, so it is found

@@ -77,7 +77,7 @@ fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> thread::Result<T> 
 }
 
 /// The words of a panic.
-fn panic_message(payload: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
     let words = payload
         .downcast_ref::<String>()
         .map(String::as_str)
