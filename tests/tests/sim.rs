@@ -74,7 +74,7 @@ use serde_json::{Value, json};
 /// Lines of a broken run that are shown.
 const TAIL: usize = 200;
 /// New seeds of a run of CI.
-const NEW_SEEDS: u64 = 100;
+const NEW_SEEDS: u64 = 300;
 
 /// Runs a seed in a thread of its own, whose randomness follows from it too.
 fn simulate(options: Options, timeline: Timeline) -> Report {

@@ -91,6 +91,7 @@ impl Simulation {
             self.crash(host);
         }
         self.world.disk.files().crash();
+        self.output.power_cut();
         for host in hosts {
             self.start_later(host, 500..5_000);
         }

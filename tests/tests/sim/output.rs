@@ -1,6 +1,6 @@
 //! The oracle looks at the output while the job runs, as any consumer of the files could.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -20,6 +20,9 @@ pub struct OutputWatch {
     files: MemoryFs,
     copy: TempDir,
     copied: BTreeMap<OsString, Vec<u8>>,
+    /// Names that a power cut took. POSIX shows a name before it can be made durable, so a consumer
+    /// may see a file a moment before the power goes: it must come back as it was.
+    taken: BTreeSet<OsString>,
     examiner: Examiner,
 }
 
@@ -40,6 +43,7 @@ impl OutputWatch {
             files,
             copy,
             copied: BTreeMap::new(),
+            taken: BTreeSet::new(),
             examiner: Examiner::new(subject),
         }
     }
@@ -55,7 +59,20 @@ impl OutputWatch {
     pub fn conclude(&mut self) -> Vec<String> {
         self.copy();
         self.examiner.conclude(true);
-        self.findings()
+        let mut findings = self.findings();
+        let gone = self.taken.iter().map(|name| {
+            format!("file-vanished: a power cut took {name:?}, and it did not come back")
+        });
+        findings.extend(gone);
+        findings
+    }
+
+    /// The power is gone: what a name was not durable for is not there now.
+    pub fn power_cut(&mut self) {
+        let now = self.visible();
+        let names = self.copied.keys();
+        let taken = names.filter(|name| !now.contains_key(*name)).cloned();
+        self.taken.extend(taken);
     }
 
     /// Rows that were seen.
@@ -77,15 +94,27 @@ impl OutputWatch {
         found.map(ToString::to_string).collect()
     }
 
-    fn copy(&mut self) {
+    /// Contents by name of what a plain listing shows.
+    fn visible(&self) -> BTreeMap<OsString, Vec<u8>> {
         let files: &dyn Fs = &self.files;
         let entries = files.list(Path::new(OUTPUT)).unwrap_or_default();
         let is_visible = |name: &OsString| !name.as_encoded_bytes().starts_with(b".");
-        let mut now = BTreeMap::new();
+        let mut visible = BTreeMap::new();
         for entry in entries {
             if entry.kind == FileKind::File && is_visible(&entry.name) {
                 let path = Path::new(OUTPUT).join(&entry.name);
-                now.insert(entry.name, files.read(&path, FILE_BYTES_MAX).unwrap());
+                visible.insert(entry.name, files.read(&path, FILE_BYTES_MAX).unwrap());
+            }
+        }
+        visible
+    }
+
+    fn copy(&mut self) {
+        let mut now = self.visible();
+        self.taken.retain(|name| !now.contains_key(name));
+        for name in &self.taken {
+            if let Some(contents) = self.copied.get(name) {
+                now.insert(name.clone(), contents.clone());
             }
         }
         for name in self.copied.keys().filter(|name| !now.contains_key(*name)) {

@@ -209,3 +209,32 @@ fn output_must_be_right_and_must_stay() {
     files.remove(&path(1)).unwrap();
     assert!(watch.look()[1].starts_with("file-vanished"));
 }
+
+#[test]
+fn what_a_power_cut_takes_must_come_back_as_it_was() {
+    let (memory, contents) = (MemoryFs::default(), &b"key,n,sum\n0,1,1\n"[..]);
+    let path = Path::new(OUTPUT).join("part-out-00000-0000000001-0f-000000.csv");
+    let files: &dyn Fs = &memory;
+    files.create_dir_durable(Path::new(OUTPUT)).unwrap();
+    let write = |contents: &[u8]| files.write_new(&path, contents).unwrap();
+    write(contents);
+    let mut watch = OutputWatch::new(&Options::of(1), memory.clone());
+    assert_eq!(watch.look(), [""; 0]);
+    // The name was not durable.
+    memory.crash();
+    watch.power_cut();
+    assert_eq!(watch.look(), [""; 0]);
+    let gone = watch.conclude();
+    assert!(
+        gone.iter().any(|text| text.contains("did not come back")),
+        "{gone:?}"
+    );
+
+    let mut watch = OutputWatch::new(&Options::of(1), memory.clone());
+    write(contents);
+    assert_eq!(watch.look(), [""; 0]);
+    memory.crash();
+    watch.power_cut();
+    write(b"key,n,sum\n0,1,2\n");
+    assert!(!watch.look().is_empty(), "it came back with other contents");
+}
