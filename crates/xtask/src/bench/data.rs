@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::case::{Case, Input, WORDS};
-use super::tools::run;
+use crate::program::run;
 use crate::report::Failure;
 
 /// Events of the data set whose bids are [`super::case::BIDS`].

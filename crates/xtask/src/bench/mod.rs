@@ -24,7 +24,7 @@ use self::data::Data;
 use self::ours::{Cluster, Sink, write_job};
 use self::page::{Circumstances, Measured};
 use self::rivals::{DataFusion, Flink};
-use self::tools::run;
+use crate::program::{commit, today};
 use crate::report::Failure;
 
 /// The case whose output is the input of others, seen from outside.
@@ -256,12 +256,6 @@ fn default_dir() -> Option<PathBuf> {
 }
 
 fn circumstances(root: &Path) -> Result<Circumstances, Failure> {
-    let git = |args: &[&str]| run(Command::new("git").args(args).current_dir(root));
-    let changed = if git(&["status", "--porcelain", "crates"])?.is_empty() {
-        ""
-    } else {
-        ", changed"
-    };
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").map_err(Failure::io("read /proc/cpuinfo"))?;
     let values = |key: &str| {
         let lines: Vec<_> = cpuinfo
@@ -282,11 +276,8 @@ fn circumstances(root: &Path) -> Result<Circumstances, Failure> {
         .unwrap_or(0);
     let (n_cores, model) = values("model name");
     Ok(Circumstances {
-        date: run(Command::new("date").arg("+%Y-%m-%d"))?,
-        commit: format!(
-            "commit {}{changed}",
-            git(&["rev-parse", "--short", "HEAD"])?
-        ),
+        date: today()?,
+        commit: format!("commit {}", commit(root)?),
         hardware: format!("{n_cores} cores of {model}, {} GiB of memory", total >> 20),
     })
 }

@@ -11,7 +11,8 @@ use serde_json::Value;
 use super::case::Case;
 use super::outcome::{Checkpoints, Outcome};
 use super::proc;
-use super::tools::{rest, run};
+use super::tools::rest;
+use crate::program::run;
 use crate::report::Failure;
 
 /// How often memory is read and the job's state asked.

@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::case::{Case, Input};
 use super::growing::{PATIENCE, RATE, STATE_BYTES, middle};
 use super::outcome::{Checkpoints, Outcome};
-use super::tools::{last_line, python_with, run};
+use super::tools::{last_line, python_with};
+use crate::program::run;
 use crate::report::Failure;
 
 const FLINK: &str = "apache-flink==2.3.0";

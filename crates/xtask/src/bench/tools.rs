@@ -1,30 +1,12 @@
 //! Programs that the benchmarks start.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
+use crate::program::run;
 use crate::report::Failure;
-
-/// Runs a program to its end; what it prints is not shown unless it fails.
-pub fn run(command: &mut Command) -> Result<String, Failure> {
-    let shown = format!("{command:?}");
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(Failure::io(format!("run {shown}")))?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    match output.status.success() {
-        true => Ok(text(&output.stdout)),
-        false => Err(Failure::Unexpected(format!(
-            "{shown} failed: {}\n{}\n{}",
-            output.status,
-            text(&output.stdout),
-            text(&output.stderr)
-        ))),
-    }
-}
 
 /// Asks a REST server of this machine; null while it does not answer.
 pub fn rest(port: u16, path: &str) -> Value {
@@ -69,18 +51,6 @@ pub fn last_line(printed: &str) -> Result<Value, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_program_that_fails_is_shown_with_what_it_said() {
-        let error =
-            run(Command::new("sh").args(["-c", "echo half; echo why >&2; exit 3"])).unwrap_err();
-        let text = error.to_string();
-        assert!(
-            text.contains("half") && text.contains("why") && text.contains('3'),
-            "{text}"
-        );
-        assert_eq!(run(Command::new("echo").arg("a")).unwrap(), "a");
-    }
 
     #[test]
     fn only_the_last_line_counts() {

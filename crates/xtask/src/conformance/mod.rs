@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use regex::Regex;
 
+use crate::cases;
 use crate::red;
 use crate::report::{Failure, Violation};
 use crate::tree::Tree;
@@ -36,7 +37,7 @@ pub struct ConformanceArgs {
     red: Vec<String>,
 }
 
-/// Writes the table, or shows tests red.
+/// Writes the tables, or shows tests red.
 pub fn conformance(root: &Path, args: &ConformanceArgs) -> Result<(), Failure> {
     match args.red.is_empty() {
         true => write(root),
@@ -50,7 +51,7 @@ fn write(root: &Path) -> Result<(), Failure> {
     std::fs::write(root.join(TABLE), knowledge.table().to_string())
         .map_err(Failure::io(format!("write {TABLE}")))?;
     println!("wrote {TABLE}");
-    Ok(())
+    cases::write(root)
 }
 
 /// Complains if the table in the tree is not what the tests say, a comment proves nothing, a fault

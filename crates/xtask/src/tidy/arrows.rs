@@ -131,7 +131,7 @@ impl Rules {
         let name = short(&package.name).unwrap_or(&package.name);
         let manifest = match name {
             "tests" => "tests/Cargo.toml".to_owned(),
-            "oracle" => "tests/oracle/Cargo.toml".to_owned(),
+            "oracle" | "fuzz" => format!("tests/{name}/Cargo.toml"),
             name => format!("crates/{name}/Cargo.toml"),
         };
         let Some(allowed) = self.arrows.get(name) else {

@@ -8,6 +8,7 @@ mod manifest;
 
 use std::path::Path;
 
+use crate::cases;
 use crate::conformance;
 use crate::report::{Failure, Violation};
 use crate::tree::Tree;
@@ -24,6 +25,7 @@ pub fn run(root: &Path) -> Result<(), Failure> {
     violations.extend(hooks::check(&tree)?);
     violations.extend(citations::check(&tree)?);
     violations.extend(conformance::check(&tree)?);
+    violations.extend(cases::check(&tree)?);
     violations.sort();
     if violations.is_empty() {
         println!(
