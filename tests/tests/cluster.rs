@@ -44,3 +44,5 @@ mod seaweed;
 mod semantics;
 #[path = "cluster/settings.rs"]
 mod settings;
+#[path = "cluster/soak.rs"]
+mod soak;

@@ -187,8 +187,9 @@ fn endless_restarts(policy: &CheckpointPolicy, strategy: &RestartStrategyConfig)
     (needed > rate.interval).then(|| {
         format!(
             "this restart strategy can never give up on checkpoint failures: one job failure takes \
-             {} of failing checkpoints or more, and {} of them must fit into {}",
+             {} ({} s) of failing checkpoints or more, and {} of them must fit into {}",
             rounded(period),
+            period.as_secs(),
             u64::from(rate.max_failures_per_interval) + 1,
             rounded(rate.interval)
         )

@@ -43,8 +43,11 @@ fn a_detached_run_prints_an_id_that_the_other_verbs_know() {
         let output = cluster.cli(&[verb, &unknown]);
         assert_eq!(output.status.code(), Some(1));
         let stderr = text(&output.stderr);
-        assert_eq!(stderr.lines().count(), 1, "{stderr}");
-        assert!(stderr.contains(&unknown), "{stderr}");
+        // One line says what, another what to do.
+        let lines: Vec<&str> = stderr.lines().collect();
+        assert!(lines[0].contains(&unknown), "{stderr}");
+        assert!(lines[1].starts_with("  help: "), "{stderr}");
+        assert_eq!(lines.len(), 2, "{stderr}");
     }
 }
 

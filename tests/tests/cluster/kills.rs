@@ -54,6 +54,7 @@ fn a_kill_during_alignment_in_a_job_process() {
     survives_in_job_process("alignment:kill:5");
 }
 
+// Proves F158: what the killed attempt had written before its checkpoint never shows.
 #[test]
 fn a_kill_during_an_upload_in_a_job_process() {
     survives_in_job_process("upload:kill:7");

@@ -146,7 +146,7 @@ fn what_local_warns_of_it_says_once_and_what_it_cannot_run_it_refuses() {
     for part in [
         "1001 tasks",
         "1000 at most",
-        "lower parallelism",
+        "Lower parallelism",
         "millstream run",
     ] {
         assert!(stderr.contains(part), "{part} is missing in: {stderr}");

@@ -76,6 +76,35 @@ async fn an_ended_job_never_comes_back_and_its_result_stays() {
     );
 }
 
+// Proves F152: nothing of the job is cleaned up yet when its jobmanager goes.
+#[tokio::test(start_paused = true)]
+async fn a_failed_job_never_comes_back_and_its_cause_stays() {
+    let world = World::new().await;
+    let first = world.jobmanager().await;
+    let job = world
+        .submit(&first, word_count(&[("restart-strategy.type", "none")]))
+        .await;
+    world.until_status(&first, job, JobStatus::Failed).await;
+    let cause = first.job(job).await.unwrap().end.unwrap().failure.unwrap();
+    first.shutdown(Duration::ZERO).await;
+
+    let second = world.jobmanager().await;
+    second.recovered().await;
+    // With the slots that it lacked it would run now.
+    let _tm = world.taskmanager(&second, "tm-1", 2);
+    world
+        .until("its result is listed", async || {
+            !second.list().await.is_empty()
+        })
+        .await;
+    world.env.clock().sleep(Duration::from_secs(30)).await;
+    let details = second.job(job).await.unwrap();
+    assert_eq!(details.overview.status, JobStatus::Failed);
+    let stays = details.end.unwrap().failure.unwrap();
+    assert_eq!((stays.message, stays.remedy), (cause.message, cause.remedy));
+    assert!(world.behaviour.lock().deployed.is_empty());
+}
+
 // Proves F60 as to its files. HND-069: what a dead owner would have deleted goes too, and not
 // before uploads must have ended.
 #[tokio::test(start_paused = true)]
