@@ -37,11 +37,38 @@ struct Step {
     about: &'static str,
     /// About how long it takes on two cores.
     takes: &'static str,
-    program: &'static str,
-    args: &'static [&'static str],
+    runs: Runs,
     variables: &'static [(&'static str, &'static str)],
     /// What the line of its output says that is noted as its result.
     result: &'static str,
+}
+
+/// What a step starts.
+#[derive(Clone, Copy, Debug)]
+enum Runs {
+    /// The tests of a filter.
+    Tests(&'static str),
+    Cargo(&'static [&'static str]),
+    /// A script, and its arguments.
+    Script(&'static [&'static str]),
+}
+
+impl Runs {
+    fn command(self, root: &Path) -> Command {
+        match self {
+            Self::Tests(filter) => {
+                let mut args = vec!["nextest", "run", "--workspace", "--cargo-profile", PROFILE];
+                args.extend(["--no-capture", "-E", filter]);
+                cargo(root, &args)
+            }
+            Self::Cargo(args) => cargo(root, args),
+            Self::Script(args) => {
+                let mut command = Command::new("bash");
+                command.args(args).current_dir(root);
+                command
+            }
+        }
+    }
 }
 
 /// All steps, the shorter ones first.
@@ -50,8 +77,7 @@ const STEPS: [Step; 11] = [
         name: "deny",
         about: "licences, sources and duplicates of all dependencies",
         takes: "a minute; needs cargo-deny",
-        program: "cargo",
-        args: &["deny", "check", "bans", "licenses", "sources"],
+        runs: Runs::Cargo(&["deny", "check", "bans", "licenses", "sources"]),
         variables: &[],
         result: " ok",
     },
@@ -59,8 +85,7 @@ const STEPS: [Step; 11] = [
         name: "ci",
         about: "every check and test that CI runs",
         takes: "15 minutes",
-        program: "cargo",
-        args: &["xtask", "ci"],
+        runs: Runs::Cargo(&["xtask", "ci"]),
         variables: &[],
         result: "tests run:",
     },
@@ -68,16 +93,7 @@ const STEPS: [Step; 11] = [
         name: "storms",
         about: "ten storms of kills, each exact to the row",
         takes: "25 minutes",
-        program: "cargo",
-        args: &[
-            "nextest",
-            "run",
-            "--workspace",
-            "--cargo-profile",
-            PROFILE,
-            "-E",
-            "test(a_storm_of_kills)",
-        ],
+        runs: Runs::Tests("test(a_storm_of_kills)"),
         variables: &[("TEST_STORMS", "10")],
         result: "tests run:",
     },
@@ -85,16 +101,7 @@ const STEPS: [Step; 11] = [
         name: "seeds",
         about: "simulated seeds that nobody ran before, all rare paths among them",
         takes: "20 minutes",
-        program: "cargo",
-        args: &[
-            "nextest",
-            "run",
-            "--workspace",
-            "--cargo-profile",
-            PROFILE,
-            "-E",
-            "binary(sim) and test(new_seeds)",
-        ],
+        runs: Runs::Tests("binary(sim) and test(new_seeds)"),
         variables: &[("SIM_LEDGER", "1"), ("SIM_SEEDS", SEEDS)],
         result: "tests run:",
     },
@@ -102,17 +109,15 @@ const STEPS: [Step; 11] = [
         name: "red",
         about: "every planted fault is noticed by the test that claims its item",
         takes: "two hours",
-        program: "cargo",
-        args: &["xtask", "conformance", "--red", "all"],
+        runs: Runs::Cargo(&["xtask", "conformance", "--red", "all"]),
         variables: &[],
-        result: "noticed",
+        result: "all red",
     },
     Step {
         name: "fuzz",
         about: "half an hour of inputs against each decoder",
         takes: "seven hours",
-        program: "cargo",
-        args: &["xtask", "fuzz", "--seconds", "1800"],
+        runs: Runs::Cargo(&["xtask", "fuzz", "--seconds", "1800"]),
         variables: &[],
         result: "stat::number_of_executed_units",
     },
@@ -120,8 +125,7 @@ const STEPS: [Step; 11] = [
         name: "mutants",
         about: "small changes of the code are noticed by tests: coordination, exchange",
         takes: "hours; needs cargo-mutants",
-        program: "cargo",
-        args: &[
+        runs: Runs::Cargo(&[
             "mutants",
             "--package",
             "millstream-coordination",
@@ -129,7 +133,7 @@ const STEPS: [Step; 11] = [
             "millstream-exchange",
             "--cargo-arg=--profile=ci",
             "--test-workspace=false",
-        ],
+        ]),
         variables: &[],
         result: "mutants tested",
     },
@@ -137,8 +141,7 @@ const STEPS: [Step; 11] = [
         name: "bench",
         about: "rows per CPU-second beside Flink and DataFusion, three runs each",
         takes: "75 minutes on an idle machine; needs Java 17",
-        program: "cargo",
-        args: &[
+        runs: Runs::Cargo(&[
             "xtask",
             "bench",
             "--vs",
@@ -147,16 +150,15 @@ const STEPS: [Step; 11] = [
             "datafusion",
             "--runs",
             "3",
-        ],
+        ]),
         variables: &[],
-        result: "wrote docs/benchmarks.md",
+        result: "",
     },
     Step {
         name: "bare-machine",
         about: "the README's commands in a minimal Debian 12",
         takes: "95 CPU-minutes; needs root and debootstrap",
-        program: "bash",
-        args: &["deploy/check-bare-machine.sh", "--test"],
+        runs: Runs::Script(&["deploy/check-bare-machine.sh", "--test"]),
         variables: &[],
         result: "test result: ok",
     },
@@ -164,8 +166,7 @@ const STEPS: [Step; 11] = [
         name: "image",
         about: "the image's steps in a Debian tree, and the daemons of it at work",
         takes: "40 CPU-minutes; needs root and debootstrap",
-        program: "bash",
-        args: &["deploy/check-image.sh"],
+        runs: Runs::Script(&["deploy/check-image.sh"]),
         variables: &[],
         result: "",
     },
@@ -173,17 +174,7 @@ const STEPS: [Step; 11] = [
         name: "soak",
         about: "an hour at half speed with a fault a minute: memory, descriptors, threads and objects stay flat",
         takes: "an hour",
-        program: "cargo",
-        args: &[
-            "nextest",
-            "run",
-            "--workspace",
-            "--cargo-profile",
-            PROFILE,
-            "-E",
-            "test(a_soak)",
-            "--no-capture",
-        ],
+        runs: Runs::Tests("test(a_soak)"),
         variables: &[("TEST_SOAK", "60m")],
         result: "soak:",
     },
@@ -246,14 +237,7 @@ struct Ran {
 }
 
 fn run(root: &Path, step: &Step) -> Result<Ran, Failure> {
-    let mut command = match step.program {
-        "cargo" => cargo(root, step.args),
-        program => {
-            let mut command = Command::new(program);
-            command.args(step.args).current_dir(root);
-            command
-        }
-    };
+    let mut command = step.runs.command(root);
     let first = seconds_now()?;
     for (name, value) in step.variables {
         let seeds = format!("{first}..{}", first + N_SEEDS);
@@ -266,7 +250,7 @@ fn run(root: &Path, step: &Step) -> Result<Ran, Failure> {
     let cpu_before = cpu::of_children();
     let mut child = command
         .spawn()
-        .map_err(Failure::io(format!("run {}", step.program)))?;
+        .map_err(Failure::io(format!("run {}", step.name)))?;
     // Our own ends of the pipe go with it: the output ends with the step.
     drop(command);
     let mut result = String::new();
@@ -345,8 +329,7 @@ mod tests {
             name: "says",
             about: "",
             takes: "",
-            program: "sh",
-            args: &["-c", "echo first: 1; echo the result: $N >&2; exit $N"],
+            runs: Runs::Script(&["-c", "echo first: 1; echo the result: $N >&2; exit $N"]),
             variables: &[("N", "3")],
             result: "result:",
         };

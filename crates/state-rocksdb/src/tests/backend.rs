@@ -112,6 +112,13 @@ fn a_snapshot_that_is_uploaded_slowly_sees_nothing_of_what_is_drained_meanwhile(
     }
 }
 
+/// Files of the database of attempt `a`.
+fn n_tables(root: &std::path::Path) -> usize {
+    let files = std::fs::read_dir(root.join("a/db")).unwrap().flatten();
+    let is_table = |file: &std::fs::DirEntry| file.path().extension().is_some_and(|e| e == "sst");
+    files.filter(is_table).count()
+}
+
 /// Rounds of changes and deletions, by files and by write buffers in turns, as maps are large or not.
 #[test]
 fn files_and_write_buffers_follow_one_another_in_order() {
@@ -143,6 +150,10 @@ fn files_and_write_buffers_follow_one_another_in_order() {
             .snapshot(CheckpointId(u64::from(round) + 1))
             .unwrap();
         work.run(&mut file).unwrap();
+        if round == 0 {
+            // A write buffer of this budget would hold all of it.
+            assert!(n_tables(root.path()) > 0, "drained without a file");
+        }
     }
     let mut restored = restored(root.path(), &file);
     for name in 0..=255 {
