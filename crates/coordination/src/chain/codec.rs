@@ -11,6 +11,9 @@ use super::entry::{
     WriterNonce,
 };
 
+#[cfg(test)]
+mod tests;
+
 const MAGIC: &[u8; 4] = b"MSCE";
 const VERSION: u16 = 1;
 const LENGTH_AT: usize = 6;
@@ -299,79 +302,5 @@ impl<'a> Reader<'a> {
             }
             _ => return Err(EntryError::Field { field: "kind" }),
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::num::NonZeroU32;
-
-    use super::super::fixture::owner;
-    use super::super::messages::Append;
-    use super::*;
-
-    #[test]
-    fn the_canonical_bytes_give_the_entry_back_and_detect_every_flipped_bit() {
-        let (mut store, mut owner) = owner(&[1, 2]);
-        owner.append(Append::Boundary {
-            retain: NonZeroU32::MIN,
-        });
-        owner.append(Append::Reserve(NonZeroU32::MIN));
-        owner.append(Append::Terminal(TerminalState::Failed));
-        owner.finish(&mut store);
-        let kinds: Vec<_> = store
-            .history
-            .values()
-            .map(|entry| entry.kind.name())
-            .collect();
-        assert!(
-            ["CLAIM", "RESERVE", "COMPLETED", "TERMINAL", "BOUNDARY"]
-                .iter()
-                .all(|k| kinds.contains(k))
-        );
-        for entry in store.history.values() {
-            let bytes = entry.canonical_bytes();
-            assert_eq!(Entry::from_canonical_bytes(&bytes).as_ref(), Ok(entry));
-            for length in 0..bytes.len() {
-                assert!(Entry::from_canonical_bytes(&bytes[..length]).is_err());
-            }
-            for bit in 0..bytes.len() * 8 {
-                let mut damaged = bytes.clone();
-                damaged[bit / 8] ^= 1 << (bit % 8);
-                assert!(
-                    Entry::from_canonical_bytes(&damaged).is_err(),
-                    "bit {bit} of {entry:?}"
-                );
-            }
-            let mut longer = bytes.clone();
-            longer.push(0);
-            assert!(matches!(
-                Entry::from_canonical_bytes(&longer),
-                Err(EntryError::Length { .. })
-            ));
-        }
-    }
-
-    #[test]
-    fn a_stored_entry_of_format_version_1_reads_as_it_always_did() {
-        let written = "4d53434500010000005b000000000000000200000000000000000000000000000007000000000000\
-                       0003000000000000000000000000000000ff010000000000000009000000000000000da96a6ee395\
-                       769363d1a7c6e965eea4a9";
-        let entry = Entry {
-            number: EntryNumber(2),
-            prev: Checksum(7),
-            epoch: Epoch(3),
-            nonce: WriterNonce(255),
-            kind: EntryKind::Claim {
-                ids: CheckpointIds::block(CheckpointId(9), 4),
-            },
-        };
-        let hex: String = entry
-            .canonical_bytes()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        assert_eq!(hex, written);
-        assert_eq!(entry.hash(), Checksum::of(&entry.canonical_bytes()));
     }
 }

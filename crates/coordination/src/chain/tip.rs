@@ -7,6 +7,9 @@ use super::entry::{
     CheckpointIds, Entry, EntryKind, EntryNumber, RestorePoint, TerminalState, WriterNonce,
 };
 
+#[cfg(test)]
+mod tests;
+
 /// A chain that breaks a rule. No code of ours writes one: someone else did, or entries were lost.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ChainError {
