@@ -94,19 +94,6 @@ pub enum DeclineReason {
     SnapshotFailed,
 }
 
-impl DeclineReason {
-    /// The reason as the checkpoint history shows it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Subsumed => "CHECKPOINT_DECLINED_SUBSUMED",
-            Self::OnCancellationBarrier => "CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER",
-            Self::InputEndOfStream => "CHECKPOINT_DECLINED_INPUT_END_OF_STREAM",
-            Self::TaskClosing => "CHECKPOINT_DECLINED_TASK_CLOSING",
-            Self::SnapshotFailed => "CHECKPOINT_DECLINED_SNAPSHOT_FAILED",
-        }
-    }
-}
-
 /// What alignment cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AlignmentMetrics {

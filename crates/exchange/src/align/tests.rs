@@ -1,6 +1,7 @@
 //! Scripts of barriers, cancel markers and ends, and what the subtask does about them.
 
 mod at_least_once;
+mod bounds;
 
 use std::time::Duration;
 
