@@ -133,8 +133,8 @@ impl ReceiverCredit {
     fn grant_if_due(&mut self) -> u64 {
         let wanted = i64::try_from(self.window.saturating_sub(self.held)).unwrap_or(i64::MAX);
         let missing = u64::try_from(wanted.saturating_sub(self.balance)).unwrap_or(0);
-        let stands_still = self.balance <= 0 && wanted > 0;
-        if missing == 0 || !(stands_still || missing >= self.window / 2) || wanted <= 0 {
+        let is_worth_it = self.balance <= 0 || missing >= self.window / 2;
+        if wanted == 0 || missing == 0 || !is_worth_it {
             return 0;
         }
         self.balance = wanted;
@@ -206,6 +206,31 @@ mod tests {
         receiver.on_receive(80).unwrap();
         assert_eq!(receiver.on_consume(80), 20);
         assert_eq!(receiver.resize(200), 160);
+        // What was granted stays granted, however small the window became.
+        assert_eq!(receiver.resize(1), 0);
+        receiver.on_receive(100).unwrap();
+        receiver.on_receive(100).unwrap();
+        assert_eq!(receiver.held(), 200);
+    }
+
+    #[test]
+    fn nothing_is_granted_while_more_is_held_than_the_window_takes() {
+        let mut receiver = ReceiverCredit::new(100);
+        assert_eq!(receiver.open(), 100);
+        receiver.on_receive(250).unwrap();
+        assert_eq!(receiver.on_consume(100), 0, "150 held");
+        assert_eq!(receiver.on_consume(50), 0, "100 held");
+        // The debt of 150 and one byte of room.
+        assert_eq!(receiver.on_consume(1), 151);
+    }
+
+    #[test]
+    fn a_window_of_no_byte_is_one_of_one() {
+        let mut receiver = ReceiverCredit::new(0);
+        assert_eq!(receiver.open(), 1);
+        receiver.on_receive(5).unwrap();
+        assert_eq!(receiver.resize(0), 0);
+        assert_eq!(receiver.on_consume(5), 5);
     }
 
     proptest! {

@@ -172,15 +172,23 @@ mod tests {
         let mut queue = ChannelQueue::new(100);
         queue.push(data(99));
         assert!(queue.has_room());
+        queue.push(data(1));
+        assert!(!queue.has_room(), "full to the byte");
+        queue.pop();
+        assert!(queue.has_room() && !queue.head_is_free());
+        queue.push(data(98));
         queue.push(data(1000));
         assert!(!queue.has_room());
         queue.push(Element::Barrier(barrier(1)));
         queue.push(Element::EndOfPartition);
-        assert_eq!((queue.queued_bytes(), queue.len()), (1099, 4));
+        assert_eq!((queue.queued_bytes(), queue.len()), (1099, 5));
         queue.pop_control();
         queue.pop();
         queue.pop();
+        assert_eq!(queue.peek(), Some(&data(1000)));
+        queue.pop();
         assert!(queue.has_room() && queue.head_is_free());
+        assert_eq!(queue.peek(), Some(&Element::Barrier(barrier(1))));
     }
 
     #[test]
@@ -235,5 +243,22 @@ mod tests {
         let mut queue = ChannelQueue::new(100);
         queue.push(Element::Barrier(barrier(1)));
         assert_eq!(drain(&mut queue), [free(Element::Barrier(barrier(1)))]);
+    }
+    #[test]
+    fn an_announcement_is_made_once_and_never_after_a_newer_one() {
+        let mut queue = ChannelQueue::new(100);
+        let announce = |id| {
+            let barrier = barrier(id);
+            Control::Announce(BarrierAnnouncement { barrier })
+        };
+        for id in [2, 1, 2, 3] {
+            queue.push_control(announce(id));
+        }
+        assert!(queue.has_control() && !queue.is_empty());
+        let told: Vec<_> = std::iter::from_fn(|| queue.pop_control()).collect();
+        assert_eq!(told, [announce(2), announce(3)]);
+        assert!(!queue.has_control() && queue.is_empty());
+        queue.push(data(0));
+        assert!(!queue.has_control() && !queue.is_empty());
     }
 }

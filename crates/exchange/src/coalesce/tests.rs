@@ -137,6 +137,79 @@ fn a_large_batch_is_not_copied_and_a_huge_one_is_cut() {
     assert!(out.iter().all(|(_, element)| element.cost() <= 2 * 80));
 }
 
+/// How many rows each element has that was sent while these were pushed, and that a flush sent.
+fn sizes(limits: (usize, usize), pushes: &[usize]) -> (Vec<usize>, Vec<usize>) {
+    let limits = CoalesceLimits {
+        rows: limits.0,
+        bytes: limits.1,
+        linger: Duration::ZERO,
+    };
+    let (mut buffers, mut out, mut waiting) = (Coalescer::new(1, limits), Vec::new(), Vec::new());
+    for n in pushes {
+        let batch = rows(0..*n as i64);
+        assert_eq!(batch.encoded_bytes(), 8 * n);
+        buffers.push_batch(at(0), A, batch, &mut out).unwrap();
+    }
+    let bytes = buffers.buffered_bytes();
+    buffers.flush(&mut waiting).unwrap();
+    let sizes = |sent: &[(DestinationIndex, Element)]| -> Vec<usize> {
+        let rows_of = |(_, element): &(DestinationIndex, Element)| match element {
+            Element::Batch(batch) => batch.num_rows(),
+            other => panic!("{other:?}"),
+        };
+        sent.iter().map(rows_of).collect()
+    };
+    assert_eq!(bytes, 8 * sizes(&waiting).iter().sum::<usize>());
+    (sizes(&out), sizes(&waiting))
+}
+
+#[test]
+fn the_limits_say_when_a_line_is_sent_and_which_parts_are_joined() {
+    let many = usize::MAX / 2;
+    type Sizes<'a> = &'a [usize];
+    let cases: [((usize, usize), Sizes, Sizes, Sizes); 12] = [
+        // Sent by rows, by bytes.
+        ((10, many), &[3, 4, 2], &[], &[9]),
+        ((10, many), &[3, 4, 3], &[10], &[]),
+        ((many, 80), &[3, 4, 2], &[], &[9]),
+        ((many, 80), &[3, 4, 3], &[10], &[]),
+        // What has half the limit is not copied, by rows, by bytes.
+        ((10, many), &[4, 4], &[], &[8]),
+        ((10, many), &[5, 4], &[], &[5, 4]),
+        ((10, many), &[4, 5], &[], &[4, 5]),
+        ((many, 80), &[4, 4], &[], &[8]),
+        ((many, 80), &[5, 4], &[], &[5, 4]),
+        ((many, 80), &[4, 5], &[], &[4, 5]),
+        // What has more than twice the limit is cut.
+        ((many, 80), &[20], &[20], &[]),
+        ((many, 80), &[22], &[11, 11], &[]),
+    ];
+    for (limits, pushes, sent, waiting) in cases {
+        assert_eq!(
+            sizes(limits, pushes),
+            (sent.to_vec(), waiting.to_vec()),
+            "{pushes:?} within {limits:?}"
+        );
+    }
+}
+
+#[test]
+fn a_single_row_and_the_two_rows_of_an_update_are_never_cut() {
+    let update = rows(0..2).with_kinds(vec![1, 2].into()).unwrap();
+    for batch in [rows(0..1), update] {
+        let limits = CoalesceLimits {
+            rows: 8,
+            bytes: 1,
+            linger: Duration::ZERO,
+        };
+        let (mut buffers, mut out) = (Coalescer::new(1, limits), Vec::new());
+        buffers
+            .push_batch(at(0), A, batch.clone(), &mut out)
+            .unwrap();
+        assert_eq!(out, [(A, Element::Batch(batch))]);
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Push {
     Rows(usize),

@@ -1,6 +1,7 @@
 //! What crosses a connection arrives once, whole and unchanged, or is refused by name.
 
 mod hostile;
+mod layout;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
