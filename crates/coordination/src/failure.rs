@@ -222,6 +222,7 @@ mod tests {
             .fingerprint(Some("divide"))
         };
         assert_eq!(at(7), at(1234));
+        assert_eq!(at(7).to_string(), "USER|divide|division by zero in line #");
         let other = FailureInfo::new(FailureKind::User, "overflow").fingerprint(Some("divide"));
         assert_ne!(at(7), other);
     }
@@ -230,6 +231,12 @@ mod tests {
     fn a_lost_promised_commit_is_never_recoverable() {
         let failure = FailureInfo::new(FailureKind::DataLoss, "upload gone");
         assert!(failure.is_non_recoverable());
-        assert!(!FailureInfo::new(FailureKind::User, "x").is_non_recoverable());
+        let other = |disposition| {
+            FailureInfo::new(FailureKind::User, "x")
+                .with_disposition(disposition)
+                .is_non_recoverable()
+        };
+        assert!(!other(Disposition::FailTask) && !other(Disposition::Retry));
+        assert!(other(Disposition::FailJob) && other(Disposition::Fatal));
     }
 }

@@ -312,4 +312,41 @@ mod tests {
             Err(TopologyError::Pointwise { .. })
         ));
     }
+    #[test]
+    fn a_subtask_beyond_its_vertex_or_of_no_vertex_is_not_contained() {
+        let topology = source_and_sink(2);
+        let contains = |vertex, index| topology.contains(SubtaskId::new(VertexId(vertex), index));
+        assert!(contains(0, 1) && contains(1, 0));
+        assert!(!contains(1, 2) && !contains(2, 0));
+    }
+
+    #[test]
+    fn all_subtasks_restart_with_any_of_them_and_none_without() {
+        let topology = source_and_sink(2);
+        let one = BTreeSet::from([SubtaskId::new(VertexId(1), 1)]);
+        assert!(
+            topology
+                .restart_set(&one)
+                .into_iter()
+                .eq(topology.subtasks())
+        );
+        assert!(topology.restart_set(&BTreeSet::new()).is_empty());
+    }
+
+    #[test]
+    fn a_vertex_is_numbered_by_its_position_and_has_a_subtask() {
+        let misplaced = Topology::new(vec![vertex(1, "a", 1, &[])]);
+        assert!(matches!(
+            misplaced,
+            Err(TopologyError::Id { position: 0, .. })
+        ));
+        let empty = Topology::new(vec![vertex(0, "a", 0, &[])]);
+        assert!(matches!(empty, Err(TopologyError::NoSubtask { .. })));
+        let uneven = vec![
+            vertex(0, "a", 1, &[]),
+            vertex(1, "b", 2, &[(0, Connection::AllToAll)]),
+            vertex(2, "c", 2, &[(1, Connection::Pointwise)]),
+        ];
+        assert!(Topology::new(uneven).is_ok());
+    }
 }

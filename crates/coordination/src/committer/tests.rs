@@ -242,3 +242,40 @@ fn a_checkpoint_without_committables_is_reported_for_whoever_waits_to_finish() {
     let mut script = new();
     assert_eq!(script.at(1, completed(5)), ["all up to 5"]);
 }
+
+#[test]
+fn a_committer_that_failed_before_its_writer_was_allowed_is_not_started_again() {
+    let promises = Promises::from([(CheckpointId(3), vec![committable("a")])]);
+    let restored = Committer::restore(CommitterConfig::default(), promises, CheckpointId(3));
+    let mut script = Script::new(restored);
+    script.outcomes = vec![CommitOutcome::Lost {
+        message: "upload expired".to_owned(),
+    }];
+    let log = script.at(0, Event::Start);
+    assert_eq!(log.len(), 2, "{log:?}");
+    assert_eq!(script.at(1, Event::Start), [""; 0]);
+    assert_eq!(script.at(2, completed(4)), [""; 0]);
+}
+
+#[test]
+fn nothing_is_done_before_the_start_and_the_start_counts_once() {
+    let mut script = Script::new(Committer::new(CommitterConfig::default()));
+    assert_eq!(script.at(0, prepared(1, &["a"])), [""; 0]);
+    assert_eq!(script.at(0, completed(1)), [""; 0]);
+    assert_eq!(
+        script.at(1, Event::Start),
+        ["commit a", "allow writer", "all up to 1"]
+    );
+    assert_eq!(script.at(2, Event::Start), [""; 0]);
+}
+
+#[test]
+fn a_pause_between_two_attempts_is_not_cut_short() {
+    let mut script = new();
+    script.outcomes = vec![retry()];
+    script.at(0, prepared(1, &["a"]));
+    assert_eq!(script.at(0, completed(1)), ["commit a"]);
+    assert_eq!(script.at(99, prepared(2, &["b"])), [""; 0]);
+    assert_eq!(script.at(99, Event::Start), [""; 0]);
+    assert_eq!(script.at(100, Event::Tick), ["commit a", "all up to 1"]);
+}

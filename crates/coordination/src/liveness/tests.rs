@@ -98,8 +98,63 @@ fn a_connection_that_comes_back_within_the_grace_is_no_loss() {
         peer: "a",
         incarnation: LIFE,
     };
-    script.at(2_400, again);
+    assert_eq!(
+        script.at(2_400, again),
+        [Action::SendHeartbeat { peer: "a" }]
+    );
     assert_eq!(script.run_until(12_399), []);
+    assert_eq!(script.run_until(12_400).len(), 1);
+}
+
+#[test]
+fn a_new_life_of_a_peer_ends_the_old_one() {
+    let mut script = Script::watching(&["a"]);
+    let reborn = Event::Connected {
+        peer: "a",
+        incarnation: Incarnation(2),
+    };
+    let lost = Action::Lost {
+        peer: "a",
+        incarnation: LIFE,
+        cause: LostCause::ConnectionLost {
+            grace: Duration::ZERO,
+        },
+    };
+    let heartbeat = Action::SendHeartbeat { peer: "a" };
+    assert_eq!(script.at(1_000, reborn), [lost, heartbeat]);
+    // The old life says nothing more.
+    script.at(2_000, heard("a"));
+    assert_eq!(script.run_until(11_000).len(), 1);
+}
+
+#[test]
+fn a_peer_that_was_forgotten_is_not_lost() {
+    let mut script = Script::watching(&["a", "b"]);
+    let forget = Event::Forget {
+        peer: "a",
+        incarnation: LIFE,
+    };
+    assert_eq!(script.at(1_000, forget), []);
+    assert_eq!(script.run_until(20_000).len(), 1, "b");
+}
+
+#[test]
+fn nothing_is_sent_over_a_dropped_connection_and_a_second_drop_changes_nothing() {
+    let config = LivenessConfig {
+        reconnect_grace: Duration::from_secs(5),
+        ..LivenessConfig::default()
+    };
+    let mut script = Script(Liveness::new(config));
+    let connected = Event::Connected {
+        peer: "a",
+        incarnation: LIFE,
+    };
+    script.at(0, connected);
+    script.at(1_000, disconnected("a"));
+    assert_eq!(script.at(2_000, Event::Tick), []);
+    script.at(3_000, disconnected("a"));
+    assert_eq!(script.run_until(5_999), []);
+    assert_eq!(script.run_until(6_000).len(), 1);
 }
 
 #[test]
@@ -118,6 +173,29 @@ fn a_peer_is_not_blamed_for_our_own_pause() {
     // Two seconds of silence were spent before the pause.
     assert_eq!(script.run_until(309_999), []);
     assert_eq!(script.run_until(310_000).len(), 1);
+}
+
+#[test]
+fn a_pause_counts_from_one_interval_on_and_lengthens_the_grace_too() {
+    // Late by an interval, as any machine may be.
+    let mut script = Script::watching(&["a"]);
+    assert_eq!(
+        script.at(4_000, Event::Tick),
+        [Action::SendHeartbeat { peer: "a" }]
+    );
+    let mut script = Script::watching(&["a"]);
+    let lasted = Duration::from_millis(2_001);
+    assert_eq!(script.at(4_001, Event::Tick)[0], Action::Paused { lasted });
+    let mut script = Script::watching(&["a"]);
+    script.at(1_500, disconnected("a"));
+    let lasted = Duration::from_secs(60);
+    assert_eq!(
+        script.at(62_000, Event::Tick),
+        [Action::Paused { lasted }],
+        "half a second of the grace was used"
+    );
+    assert_eq!(script.run_until(62_499), []);
+    assert_eq!(script.run_until(62_500).len(), 1);
 }
 
 #[test]

@@ -154,7 +154,11 @@ fn jitter_stays_within_a_tenth_and_between_initial_and_maximum() {
             );
         }
     }
-    assert!(backoff(&config, 5, 0) < backoff(&config, 5, u64::MAX));
+    let exact = 1.5f64.powi(5);
+    for (random, factor) in [(0, 0.9), (HALF, 1.0), (u64::MAX, 1.1)] {
+        let delay = backoff(&config, 5, random).as_secs_f64();
+        assert!((delay - factor * exact).abs() < 1e-6, "{random}: {delay}");
+    }
 }
 
 // Proves F28.
@@ -180,5 +184,16 @@ fn a_failure_before_the_planned_restart_is_no_new_attempt_of_exponential_delay()
             delay: Duration::from_millis(600),
             is_new_attempt: false
         }
+    );
+    assert_eq!(
+        strategy.on_failure(MonoTime::from_millis(1_000), HALF),
+        RestartDecision::Restart {
+            delay: Duration::ZERO,
+            is_new_attempt: false
+        }
+    );
+    assert_eq!(
+        strategy.on_failure(MonoTime::from_millis(1_001), HALF),
+        RestartDecision::GiveUp
     );
 }

@@ -7,6 +7,8 @@ use crate::failure::FailureKind;
 use crate::topology::Connection;
 use crate::topology::testing::{source_and_sink, vertex};
 
+mod placement;
+
 fn id(name: &str) -> TaskmanagerId {
     TaskmanagerId::new(name).unwrap()
 }
