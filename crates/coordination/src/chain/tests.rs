@@ -1,5 +1,7 @@
 //! Stories of one chain, one fault at a time.
 
+mod requests;
+
 use std::num::NonZeroU32;
 
 use millstream_types::{CheckpointId, Epoch, MonoTime};

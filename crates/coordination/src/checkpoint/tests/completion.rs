@@ -27,6 +27,14 @@ fn a_checkpoint_is_stored_then_on_the_chain_then_announced_once() {
         )
     );
     assert_eq!(script.record(1).acknowledged(), (2, 2));
+    let row = script.record(1).subtasks[&SOURCE].acknowledged.unwrap();
+    assert_eq!((row.state_bytes, row.is_late), (10, false));
+    assert_eq!(row.acknowledged_at, Moment::test(2_000).wall);
+    let row = script.record(1);
+    assert_eq!(row.duration, Some(Duration::from_secs(3)));
+    assert_eq!(row.finalization, Some(Duration::ZERO));
+    assert_eq!(row.state_bytes, Some(20));
+    assert_eq!(row.metadata, Some(metadata_name(1)));
     let kept = script.coordinator.retained().next().unwrap();
     assert_eq!(kept.metadata, metadata_name(1));
     assert_eq!(kept.checkpoint.operators.len(), 2);
