@@ -95,3 +95,56 @@ fn at_least_once_tracks_fifty_checkpoints_and_gives_up_the_oldest() {
     let completed = run(&mut machine, &[(1, from(B, 1)), (2, from(B, 2))]);
     assert!(completed[1].starts_with("snapshot 2"), "{completed:?}");
 }
+
+#[test]
+fn at_least_once_cancels_a_checkpoint_once_and_by_its_own_reason() {
+    let script = [
+        (0, from(A, 1)),
+        (1, cancel(B, 1)),
+        (2, cancel(A, 1)),
+        (3, cancel(A, 2)),
+        (3, cancel(B, 2)),
+    ];
+    assert_eq!(
+        run(&mut at_least_once(2), &script),
+        [
+            "log aborting 1",
+            "decline 1 OnCancellationBarrier",
+            "cancel 1",
+            "log skipping 2",
+            "decline 2 OnCancellationBarrier",
+            "cancel 2",
+        ]
+    );
+}
+
+#[test]
+fn at_least_once_triggered_waits_for_the_ends_and_is_not_triggered_twice() {
+    let trigger = |n| AlignEvent::Trigger {
+        barrier: barrier(n),
+    };
+    let script = [
+        (0, trigger(4)),
+        (1, trigger(4)),
+        (2, end(A)),
+        (3, end(B)),
+        (4, trigger(4)),
+    ];
+    assert_eq!(
+        run(&mut at_least_once(2), &script),
+        [
+            "log obsolete 4 after 0",
+            "snapshot 4 delay 5 align 3 bytes 0",
+            "log obsolete 4 after 4"
+        ]
+    );
+    // What was cancelled already is not triggered either.
+    let script = [(0, cancel(A, 5)), (1, trigger(5)), (2, from(A, 6))];
+    assert_eq!(
+        run(&mut at_least_once(1), &script)[3..],
+        [
+            "log obsolete 5 after 0",
+            "snapshot 6 delay 7 align 0 bytes 0"
+        ]
+    );
+}

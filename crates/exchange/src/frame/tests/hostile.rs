@@ -100,6 +100,8 @@ fn what_is_not_as_it_should_be_is_refused_by_name_and_place() {
         let error = refused(&change);
         assert_eq!(error.fault.to_string(), fault);
         assert_eq!(error.offset, offset, "{fault}");
+        // A gap is the network's, all else is what the peer meant to send.
+        assert_eq!(error.is_link_fault(), offset == 24, "{fault}");
         assert!(!error.remedy().is_empty());
     }
     let error = refused(&|b| b[36] = 1);
