@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use millstream_types::errors::{self, ErrorCode};
 use millstream_types::{IdParseError, JobId, TaskmanagerId, rounded};
 use serde::Serialize;
 use tracing::debug;
@@ -80,12 +81,29 @@ impl ApiError {
             Self::TooSlow(_) | Self::View(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
+
+    /// The code that the same mistake has at the command line. What only REST is asked for has none.
+    fn code(&self) -> Option<ErrorCode> {
+        match self {
+            Self::UnknownJob(_) => Some(errors::SUBM_UNKNOWN_JOB),
+            Self::MalformedId(_)
+            | Self::MalformedPath
+            | Self::MalformedCheckpoint
+            | Self::UnknownPath
+            | Self::MethodNotAllowed
+            | Self::BodyTooLong { .. } => Some(errors::SUBM_REFUSED),
+            Self::TooSlow(_) | Self::View(_) => Some(errors::NOT_NOW),
+            Self::UnknownTaskmanager(_) | Self::UnknownCheckpoint | Self::UnknownVertex => None,
+        }
+    }
 }
 
-/// Flink's form of an error.
+/// Flink's form of an error, and beside it what our own clients go by.
 #[derive(Serialize)]
 struct Errors {
     errors: [String; 1],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
 }
 
 impl IntoResponse for ApiError {
@@ -95,6 +113,7 @@ impl IntoResponse for ApiError {
         debug!(status = status.as_u16(), error = %self, "request refused");
         let body = Errors {
             errors: [self.to_string()],
+            code: self.code().map(ErrorCode::as_str),
         };
         (status, Json(body)).into_response()
     }

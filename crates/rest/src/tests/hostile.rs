@@ -30,6 +30,38 @@ async fn what_is_not_known_is_not_found_in_one_line() {
     }
 }
 
+#[tokio::test]
+async fn an_error_has_the_code_of_the_catalogue_beside_the_text_that_flink_clients_read() {
+    let unknown = format!("/jobs/{}", "0".repeat(32));
+    for (path, code) in [
+        (unknown.as_str(), Some("SUBM-0010")),
+        ("/jobs/12", Some("SUBM-0001")),
+        ("/jobs/%ff", Some("SUBM-0001")),
+        ("/nowhere", Some("SUBM-0001")),
+        ("/taskmanagers/tm-gone", None),
+    ] {
+        let reply = get(Fixture::default(), path).await;
+        assert!(!reply.error().is_empty(), "{path}");
+        assert_eq!(reply.code().as_deref(), code, "{path}");
+        let n_fields = reply.json().as_object().unwrap().len();
+        assert_eq!(n_fields, 1 + usize::from(code.is_some()), "{}", reply.body);
+    }
+    let request = Request::post("/jobs").body(Body::empty()).unwrap();
+    let changing = send(Fixture::default(), request).await;
+    assert_eq!(changing.code().as_deref(), Some("SUBM-0001"));
+    let request = Request::get("/jobs").header("content-length", (1_u64 << 20) + 1);
+    let long = send(Fixture::default(), request.body(Body::empty()).unwrap()).await;
+    assert_eq!(long.code().as_deref(), Some("SUBM-0001"));
+    let view = Fixture {
+        is_down: true,
+        ..Fixture::default()
+    };
+    assert_eq!(
+        get(view, "/jobs").await.code().as_deref(),
+        Some("CONN-0008")
+    );
+}
+
 /// A page that was left open asks for a taskmanager that is gone: nobody has to act on that.
 /// Proves F13.
 #[tokio::test]

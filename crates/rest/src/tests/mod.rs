@@ -35,6 +35,13 @@ impl Reply {
         assert!(!line.contains('\n'), "{line}");
         line
     }
+
+    /// The code beside it.
+    fn code(&self) -> Option<String> {
+        let json = self.json();
+        let code = json.get("code")?;
+        Some(code.as_str().expect("a code is a text").to_owned())
+    }
 }
 
 async fn send(view: Fixture, request: Request<Body>) -> Reply {
