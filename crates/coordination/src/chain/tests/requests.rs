@@ -122,6 +122,23 @@ fn a_claim_that_never_landed_leaves_nothing_that_misleads_the_next() {
 }
 
 #[test]
+fn an_object_that_is_not_the_entry_of_its_name_is_refused_at_once() {
+    let number = EntryNumber(2);
+    for is_another_entry in [true, false] {
+        let (mut store, _) = owner(&[1, 2]);
+        let other = store.objects[&EntryNumber(3)].clone();
+        let bytes = if is_another_entry { other } else { vec![7] };
+        store.objects.insert(number, bytes);
+        let mut rival = takeover_by(2);
+        assert_eq!(
+            requests(&mut rival, &mut store),
+            ["list 0", "probe 3", "probe 4", "probe 2"]
+        );
+        assert!(matches!(rival.told[..], [Action::Refuse(_)]));
+    }
+}
+
+#[test]
 fn a_damaged_chain_is_read_again_eight_times_and_then_refused() {
     let (mut store, _) = owner(&[1, 2]);
     store.objects.remove(&EntryNumber(2));
