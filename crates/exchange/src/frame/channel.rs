@@ -82,11 +82,6 @@ impl FrameSender {
         self.credit.can_send()
     }
 
-    /// What is left of the credit; negative in debt.
-    pub fn balance(&self) -> i64 {
-        self.credit.balance()
-    }
-
     /// Adds the element's frames to `frames` and pays for it.
     ///
     /// # Panics
