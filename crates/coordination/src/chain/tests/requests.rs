@@ -98,6 +98,21 @@ fn a_restart_whose_tip_is_deleted_or_replaced_reads_from_the_listing() {
 }
 
 #[test]
+fn a_number_that_is_missing_below_what_is_listed_is_read_again_and_never_written() {
+    let (mut store, mut old) = owner(&[1, 2]);
+    let (mut rival, _) = takeover(&mut store, 2);
+    rival.append(Append::Completed(completed(5)));
+    rival.finish(&mut store);
+    let number = EntryNumber(4);
+    store.objects.remove(&number);
+    old.claim(3, JobRecord::Stored);
+    let asked = requests(&mut old, &mut store);
+    assert_eq!(asked[..4], ["list 0", "probe 3", "probe 4", "list 0"]);
+    assert!(!asked.contains(&"create 4".to_owned()), "{asked:?}");
+    assert_eq!(old.told, [Action::Refuse(Refusal::Missing { number })]);
+}
+
+#[test]
 fn a_claim_that_never_landed_leaves_nothing_that_misleads_the_next() {
     let mut store = Store::default();
     let mut late = Jobmanager::new();
