@@ -42,6 +42,19 @@ struct State {
     burst_until: MonoTime,
     late: Vec<LateWrite>,
     written_at: BTreeMap<Path, MonoTime>,
+    uploads: Uploads,
+}
+
+/// Uploads in parts, as a store counts them: one that nobody completes or aborts stays, with its
+/// parts, and costs money.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Uploads {
+    /// Begun, so far.
+    pub n_begun: u64,
+    /// Parts that arrived, so far.
+    pub n_parts: u64,
+    /// Begun and neither completed nor aborted.
+    pub n_open: u64,
 }
 
 struct LateWrite {
@@ -69,6 +82,7 @@ impl<T: ObjectStore> ChaosStore<T> {
             burst_until: MonoTime::ZERO,
             late: Vec::new(),
             written_at: BTreeMap::new(),
+            uploads: Uploads::default(),
         };
         Self {
             shared: Arc::new(Shared {
@@ -95,6 +109,11 @@ impl<T: ObjectStore> ChaosStore<T> {
     /// How often each fault happened so far: a test whose fault never happened proved nothing.
     pub fn hits(&self) -> BTreeMap<Fault, u64> {
         self.shared.state.lock().hits.clone()
+    }
+
+    /// Uploads in parts.
+    pub fn uploads(&self) -> Uploads {
+        self.shared.state.lock().uploads
     }
 
     /// The store behind, without faults.
@@ -179,6 +198,10 @@ impl<T> Shared<T> {
         } else {
             WriteFate::Works
         }
+    }
+
+    pub(crate) fn count(&self, change: impl FnOnce(&mut Uploads)) {
+        change(&mut self.state.lock().uploads);
     }
 
     pub(crate) fn note_written(&self, location: &Path) {
@@ -345,6 +368,10 @@ impl<T: ObjectStore> ObjectStore for ChaosStore<T> {
             .inner
             .put_multipart_opts(location, options)
             .await?;
+        self.shared.count(|uploads| {
+            uploads.n_begun += 1;
+            uploads.n_open += 1;
+        });
         Ok(Box::new(ChaosUpload::new(
             inner,
             location.clone(),

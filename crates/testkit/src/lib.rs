@@ -10,5 +10,5 @@ mod chaos;
 mod faults;
 mod upload;
 
-pub use chaos::ChaosStore;
+pub use chaos::{ChaosStore, Uploads};
 pub use faults::{Fault, Faults, InjectedFault};

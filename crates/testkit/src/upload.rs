@@ -15,6 +15,7 @@ pub(crate) struct ChaosUpload<T> {
     inner: Box<dyn MultipartUpload>,
     location: Path,
     shared: Arc<Shared<T>>,
+    is_open: bool,
 }
 
 impl<T> ChaosUpload<T> {
@@ -27,6 +28,13 @@ impl<T> ChaosUpload<T> {
             inner,
             location,
             shared,
+            is_open: true,
+        }
+    }
+
+    fn close(&mut self) {
+        if std::mem::take(&mut self.is_open) {
+            self.shared.count(|uploads| uploads.n_open -= 1);
         }
     }
 }
@@ -42,7 +50,9 @@ impl<T: ObjectStore> MultipartUpload for ChaosUpload<T> {
             if shared.part_fails() {
                 return Err(InjectedFault::error(Fault::PartError));
             }
-            part.await
+            part.await?;
+            shared.count(|uploads| uploads.n_parts += 1);
+            Ok(())
         }
         .boxed()
     }
@@ -55,11 +65,13 @@ impl<T: ObjectStore> MultipartUpload for ChaosUpload<T> {
             // An upload cannot be completed by anyone but its owner, so "late" is "now" here.
             WriteFate::Late(_) | WriteFate::FailsAfter => {
                 self.inner.complete().await?;
+                self.close();
                 self.shared.note_written(&self.location);
                 Err(InjectedFault::error(Fault::ErrorAfter))
             }
             WriteFate::Works => {
                 let result = self.inner.complete().await?;
+                self.close();
                 self.shared.note_written(&self.location);
                 Ok(result)
             }
@@ -69,7 +81,9 @@ impl<T: ObjectStore> MultipartUpload for ChaosUpload<T> {
     async fn abort(&mut self) -> Result<()> {
         self.shared.delay().await;
         self.shared.burst()?;
-        self.inner.abort().await
+        self.inner.abort().await?;
+        self.close();
+        Ok(())
     }
 }
 

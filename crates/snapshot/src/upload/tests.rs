@@ -154,6 +154,50 @@ async fn cancelling_ends_the_upload_at_once_and_leaves_nothing() {
     assert_eq!(store.list("", None, 10).await.unwrap().names, []);
 }
 
+// Proves F68: with parts stored, parts on their way, and whichever end gives up.
+#[tokio::test(start_paused = true)]
+async fn an_upload_that_is_aborted_leaves_no_parts_in_the_store_after_a_second() {
+    let env = env(1);
+    let latency = Duration::from_millis(300)..Duration::from_millis(301);
+    let (objects, store) = chaos(
+        &env,
+        Faults {
+            latency,
+            ..Faults::NONE
+        },
+    );
+    let mut n_begun = 0;
+    for millis in [50, 350, 650, 1_000, 1_700] {
+        for drops_the_sink in [false, true] {
+            let uploader = SnapshotUploader::new(store.clone(), 1_000);
+            let cancel = StopSignal::new();
+            let (mut sink, upload) = uploader.begin(PRIVATE, Pace::Inline, cancel.clone());
+            let upload = env.spawner().spawn("upload", upload.run());
+            sink.write(contents(50_500).into()).unwrap();
+            env.clock().sleep(Duration::from_millis(millis)).await;
+            assert!(!upload.is_finished(), "it is on its way");
+            if drops_the_sink {
+                drop(sink);
+            } else {
+                cancel.cancel();
+            }
+            // Parts that were handed over already may be waited for.
+            let limit = match drops_the_sink {
+                true => Duration::from_secs(30),
+                false => Duration::from_secs(1),
+            };
+            let ended = env.clock().timeout(limit, upload).await.expect("in time");
+            assert!(matches!(ended.unwrap(), Err(StoreError::Cancelled { .. })));
+            env.clock().sleep(Duration::from_secs(1)).await;
+            assert_eq!(objects.uploads().n_open, 0, "{millis} ms: parts are left");
+            n_begun = objects.uploads().n_begun;
+        }
+    }
+    assert!(n_begun >= 8, "{n_begun}");
+    assert!(objects.uploads().n_parts > 20, "{:?}", objects.uploads());
+    assert_eq!(store.list("", None, 10).await.unwrap().names, []);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_was_given_up_completes_nothing() {
     let (_, store) = chaos(&env(1), Faults::NONE);
