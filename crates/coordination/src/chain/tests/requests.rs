@@ -154,6 +154,19 @@ fn an_object_that_is_not_the_entry_of_its_name_is_refused_at_once() {
 }
 
 #[test]
+fn a_claimant_whose_number_is_taken_goes_on_above_it() {
+    let (mut store, _) = owner(&[1]);
+    let mut first = about_to_claim(&mut store, 2);
+    let (_, told) = takeover(&mut store, 3);
+    assert_eq!(told, [claimed(2, Some((2, 1, 1)), 5)]);
+    assert_eq!(
+        requests(&mut first, &mut store),
+        ["create 3", "read back 3", "probe 4", "create 4", "list 4"]
+    );
+    assert_eq!(first.told, [claimed(3, Some((2, 1, 1)), 9)]);
+}
+
+#[test]
 fn a_damaged_chain_is_read_again_eight_times_and_then_refused() {
     let (mut store, _) = owner(&[1, 2]);
     store.objects.remove(&EntryNumber(2));
