@@ -216,7 +216,7 @@ impl World {
             }
             Action::Appended { .. } => unreachable!("only checkpoints are appended"),
             // A sabotaged chain may look broken to its owner, who then gives the checkpoint up.
-            Action::Rejected { .. } => {}
+            Action::Confirmed { .. } | Action::Rejected { .. } => {}
         }
         None
     }

@@ -107,6 +107,7 @@ impl Store {
             }
             Action::Claimed { .. }
             | Action::Appended { .. }
+            | Action::Confirmed { .. }
             | Action::Rejected { .. }
             | Action::Lost(_)
             | Action::Refuse(_) => unreachable!("not a request to the store: {action:?}"),
@@ -142,6 +143,7 @@ impl Jobmanager {
                 | Action::Create { .. } => self.request = Some(action),
                 Action::Claimed { .. }
                 | Action::Appended { .. }
+                | Action::Confirmed { .. }
                 | Action::Rejected { .. }
                 | Action::Lost(_)
                 | Action::Refuse(_) => self.told.push(action),

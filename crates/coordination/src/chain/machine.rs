@@ -67,6 +67,8 @@ pub(super) enum Phase {
     Reading(Reading),
     /// An entry is on its way.
     Writing(Writing),
+    /// The owner wants to know whether anything lies above its newest entry.
+    Looking,
     /// The claim is held and nothing is on its way.
     Owner,
 }
@@ -100,7 +102,7 @@ impl ClaimChain {
         match &self.phase {
             Phase::Idle | Phase::Reading(_) => None,
             Phase::Writing(writing) if writing.is_claim() => None,
-            Phase::Writing(_) | Phase::Owner => self.tip.as_ref().map(Tip::epoch),
+            Phase::Writing(_) | Phase::Looking | Phase::Owner => self.tip.as_ref().map(Tip::epoch),
         }
     }
 
@@ -200,17 +202,21 @@ impl ClaimChain {
         {
             if self.sabotage.removed(Rule::PruneWithoutBoundary)
                 && let Append::Boundary { .. } = request
+                && let Some(kind) = kind_of(&request, tip)
             {
-                let (number, kind) = (tip.number(), kind_of(&request, tip));
+                let number = tip.number();
                 actions.push(Action::Appended { number, kind });
                 continue;
             }
+            let Some(kind) = kind_of(&request, tip) else {
+                return self.look(actions);
+            };
             let entry = Entry {
                 number: tip.number().next(),
                 prev: tip.hash(),
                 epoch: tip.epoch(),
                 nonce: claim.nonce,
-                kind: kind_of(&request, tip),
+                kind,
             };
             match tip.clone().extend_under(&entry, self.sabotage) {
                 Ok(()) => return self.write(Writing::append(entry), actions),
@@ -235,6 +241,7 @@ impl ClaimChain {
             Phase::Idle | Phase::Owner => return,
             Phase::Reading(reading) => reading.request(ticket),
             Phase::Writing(writing) => writing.request(ticket),
+            Phase::Looking => Action::List { ticket, above },
         };
         self.seq += 1;
         self.awaited = Some(ticket);
@@ -247,6 +254,12 @@ impl ClaimChain {
         let wait = RETRY_FIRST.saturating_mul(1 << self.failures.min(6));
         self.failures = self.failures.saturating_add(1);
         self.retry_at = now + wait.min(RETRY_MAX);
+    }
+
+    /// Makes the request that the phase waits for at this time.
+    pub(super) fn read_later(&mut self, due: MonoTime) {
+        self.awaited = None;
+        self.retry_at = due;
     }
 
     pub(super) fn lose(&mut self, loss: Loss, actions: &mut Vec<Action>) {
@@ -285,13 +298,15 @@ impl ClaimChain {
             Phase::Idle | Phase::Owner => false,
             Phase::Reading(reading) => reading.answer() == answer,
             Phase::Writing(writing) => writing.answer() == answer,
+            Phase::Looking => answer == Answer::Listing,
         };
         fits && self.awaited.take_if(|awaited| *awaited == ticket).is_some()
     }
 }
 
-fn kind_of(request: &Append, tip: &Tip) -> EntryKind {
-    match request {
+/// What is written; nothing, if the request is for a look.
+fn kind_of(request: &Append, tip: &Tip) -> Option<EntryKind> {
+    Some(match request {
         Append::Reserve(count) => EntryKind::Reserve {
             ids: CheckpointIds::block(tip.ids().end, count.get()),
         },
@@ -304,5 +319,6 @@ fn kind_of(request: &Append, tip: &Tip) -> EntryKind {
                 ids: tip.ids(),
             }
         }
-    }
+        Append::Nothing => return None,
+    })
 }

@@ -82,6 +82,9 @@ pub enum Append {
         /// How many to keep.
         retain: NonZeroU32,
     },
+    /// No entry: a look whether the claim is still the chain's, for an owner that did nothing with it
+    /// for a while. In line with the others; answered by [`Action::Confirmed`].
+    Nothing,
 }
 
 /// The highest number listed above the one asked for.
@@ -168,6 +171,11 @@ pub enum Action {
         number: EntryNumber,
         /// What it says.
         kind: EntryKind,
+    },
+    /// [`Append::Nothing`]: no other claim was there when it was looked.
+    Confirmed {
+        /// The epoch of the claim.
+        epoch: Epoch,
     },
     /// The request was not written and will not be.
     Rejected {

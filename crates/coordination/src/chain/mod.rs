@@ -25,6 +25,8 @@ mod writing;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
+mod looks;
+#[cfg(test)]
 mod rivals;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 //! chain can be checked from.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use millstream_types::MonoTime;
 
@@ -10,8 +11,14 @@ use super::machine::{Answer, ClaimChain, Phase};
 use super::messages::{Action, JobRecord, Listing, Refusal, Slot, Ticket};
 use super::tip::{ChainError, Tip, verify_under};
 
-/// Entries may be deleted while they are read; then reading begins again, this often.
+/// Entries may be deleted while they are read, and a listing may be older than what it lists; then
+/// reading begins again, this often.
 pub(super) const REREADS_MAX: u32 = 8;
+
+/// A chain that changed is read again at once. A listing that is behind gets time, twice as much
+/// each time: eleven seconds in all.
+const REREAD_WAIT_FIRST: Duration = Duration::from_millis(100);
+const REREAD_WAIT_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub(super) struct Reading {
@@ -73,6 +80,12 @@ impl ClaimChain {
         self.issue(actions);
     }
 
+    /// The same, a little later.
+    fn read_from_listing_at(&mut self, due: MonoTime) {
+        self.phase = Reading::at(Stage::List, EntryNumber::NONE);
+        self.read_later(due);
+    }
+
     /// Goes on above the known tip, after the slot wanted turned out to be taken.
     pub(super) fn read_above_tip(&mut self, actions: &mut Vec<Action>) {
         let next = self.known().next();
@@ -90,6 +103,7 @@ impl ClaimChain {
         match &self.phase {
             Phase::Reading(_) => self.read_up_from_hint(highest, actions),
             Phase::Writing(_) => self.on_confirmed(highest, actions),
+            Phase::Looking => self.on_looked(highest, actions),
             Phase::Idle | Phase::Owner => {}
         }
     }
@@ -113,7 +127,7 @@ impl ClaimChain {
                 Stage::Up(number) | Stage::Down(number) => *number,
             },
             Phase::Writing(writing) => writing.entry.number,
-            Phase::Idle | Phase::Owner => return,
+            Phase::Idle | Phase::Looking | Phase::Owner => return,
         };
         let found = match slot {
             Slot::Unavailable => return self.retry(now),
@@ -134,16 +148,24 @@ impl ClaimChain {
             Phase::Reading(Reading {
                 stage: Stage::Down(_),
                 ..
-            }) => self.on_below(number, found, actions),
-            Phase::Reading(_) if number == self.known() => self.on_known(number, found, actions),
-            Phase::Reading(_) => self.on_above(number, found, actions),
+            }) => self.on_below(now, number, found, actions),
+            Phase::Reading(_) if number == self.known() => {
+                self.on_known(now, number, found, actions);
+            }
+            Phase::Reading(_) => self.on_above(now, number, found, actions),
             Phase::Writing(_) => self.on_read_back(now, found, actions),
-            Phase::Idle | Phase::Owner => {}
+            Phase::Idle | Phase::Looking | Phase::Owner => {}
         }
     }
 
     /// The entry that was the tip when last seen.
-    fn on_known(&mut self, known: EntryNumber, found: Option<Entry>, actions: &mut Vec<Action>) {
+    fn on_known(
+        &mut self,
+        now: MonoTime,
+        known: EntryNumber,
+        found: Option<Entry>,
+        actions: &mut Vec<Action>,
+    ) {
         let (Phase::Reading(reading), Some(tip)) = (&mut self.phase, &self.tip) else {
             return;
         };
@@ -158,11 +180,17 @@ impl ClaimChain {
                 self.tip = None;
                 self.read_up_from_hint(listed, actions);
             }
-            Some(_) | None => self.read_again(Refusal::Regressed { known }, actions),
+            Some(_) | None => self.read_again(now, Refusal::Regressed { known }, actions),
         }
     }
 
-    fn on_above(&mut self, number: EntryNumber, found: Option<Entry>, actions: &mut Vec<Action>) {
+    fn on_above(
+        &mut self,
+        now: MonoTime,
+        number: EntryNumber,
+        found: Option<Entry>,
+        actions: &mut Vec<Action>,
+    ) {
         let known = self.known();
         let Phase::Reading(reading) = &mut self.phase else {
             return;
@@ -174,62 +202,83 @@ impl ClaimChain {
                 reading.stage = Stage::Up(number.next());
                 self.issue(actions);
             }
-            None if missing => self.read_again(Refusal::Missing { number }, actions),
-            None if known > EntryNumber::NONE || reading.is_rooted() => self.on_complete(actions),
+            None if missing => self.read_again(now, Refusal::Missing { number }, actions),
+            None if known > EntryNumber::NONE || reading.is_rooted() => {
+                self.on_complete(now, actions);
+            }
             None => match reading.entries.front().map(|first| first.number.previous()) {
                 Some(below) => {
                     reading.stage = Stage::Down(below);
                     self.issue(actions);
                 }
-                None => self.on_empty(actions),
+                None => self.on_empty(now, actions),
             },
         }
     }
 
-    fn on_below(&mut self, number: EntryNumber, found: Option<Entry>, actions: &mut Vec<Action>) {
+    fn on_below(
+        &mut self,
+        now: MonoTime,
+        number: EntryNumber,
+        found: Option<Entry>,
+        actions: &mut Vec<Action>,
+    ) {
         let Phase::Reading(reading) = &mut self.phase else {
             return;
         };
         let Some(entry) = found else {
-            return self.read_again(Refusal::Missing { number }, actions);
+            return self.read_again(now, Refusal::Missing { number }, actions);
         };
         reading.entries.push_front(entry);
         if reading.is_rooted() {
-            return self.on_complete(actions);
+            return self.on_complete(now, actions);
         }
         reading.stage = Stage::Down(number.previous());
         self.issue(actions);
     }
 
     /// What was read does not fit together. That is so while entries are being deleted, and where
-    /// a writer deposed long ago left an orphan among deleted numbers; a new listing tells. If it
-    /// stays so, the chain is damaged.
-    pub(super) fn read_again(&mut self, refusal: Refusal, actions: &mut Vec<Action>) {
+    /// a writer deposed long ago left an orphan among deleted numbers, and where the store lists
+    /// what was written lately only after a while; a new listing tells. If it stays so, the chain is
+    /// damaged.
+    pub(super) fn read_again(
+        &mut self,
+        now: MonoTime,
+        refusal: Refusal,
+        actions: &mut Vec<Action>,
+    ) {
         self.tip = None;
-        match &mut self.claim {
+        let rereads = match &mut self.claim {
             Some(claim) if claim.rereads < REREADS_MAX => {
                 claim.rereads += 1;
-                self.read_from_listing(actions);
+                claim.rereads
             }
-            Some(_) | None => self.refuse(refusal, actions),
+            Some(_) | None => return self.refuse(refusal, actions),
+        };
+        match rereads.checked_sub(2) {
+            None => self.read_from_listing(actions),
+            Some(doublings) => {
+                let wait = REREAD_WAIT_FIRST.saturating_mul(1 << doublings);
+                self.read_from_listing_at(now + wait.min(REREAD_WAIT_MAX));
+            }
         }
     }
 
-    fn on_empty(&mut self, actions: &mut Vec<Action>) {
+    fn on_empty(&mut self, now: MonoTime, actions: &mut Vec<Action>) {
         match self.claim.as_ref().map(|claim| claim.job) {
             _ if self.seen > EntryNumber::NONE => {
-                self.read_again(Refusal::Regressed { known: self.seen }, actions);
+                self.read_again(now, Refusal::Regressed { known: self.seen }, actions);
             }
             Some(JobRecord::BeingSubmitted) => {
                 self.tip = Some(Tip::genesis(self.job));
                 self.write_claim(actions);
             }
-            Some(JobRecord::Stored) | None => self.refuse(Refusal::NoChain, actions),
+            Some(JobRecord::Stored) | None => self.read_again(now, Refusal::NoChain, actions),
         }
     }
 
     /// The chain was read to its tip and down to where the check begins.
-    fn on_complete(&mut self, actions: &mut Vec<Action>) {
+    fn on_complete(&mut self, now: MonoTime, actions: &mut Vec<Action>) {
         let Phase::Reading(reading) = &self.phase else {
             return;
         };
@@ -251,14 +300,14 @@ impl ClaimChain {
         };
         match tip {
             Ok(tip) if tip.number() < self.seen => {
-                self.read_again(Refusal::Regressed { known: self.seen }, actions);
+                self.read_again(now, Refusal::Regressed { known: self.seen }, actions);
             }
             Ok(tip) => {
                 self.seen = tip.number();
                 self.tip = Some(tip);
                 self.write_claim(actions);
             }
-            Err(error) => self.read_again(Refusal::Broken(error), actions),
+            Err(error) => self.read_again(now, Refusal::Broken(error), actions),
         }
     }
 

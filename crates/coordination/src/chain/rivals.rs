@@ -17,6 +17,7 @@ enum Op {
     Reserve(usize),
     Bound(usize),
     Finish(usize),
+    Look(usize),
     Land(usize),
     Delete(usize),
 }
@@ -36,7 +37,8 @@ fn op() -> impl Strategy<Value = Op> {
         8 => who.clone().prop_map(Op::Complete),
         2 => who.clone().prop_map(Op::Reserve),
         3 => who.clone().prop_map(Op::Bound),
-        1 => who.prop_map(Op::Finish),
+        1 => who.clone().prop_map(Op::Finish),
+        3 => who.prop_map(Op::Look),
         4 => any::<usize>().prop_map(Op::Land),
         6 => any::<usize>().prop_map(Op::Delete),
     ]
@@ -75,6 +77,7 @@ impl World {
                 retain: NonZeroU32::MIN,
             }),
             Op::Finish(who) => jobmanagers[who].append(Append::Terminal(TerminalState::Finished)),
+            Op::Look(who) => jobmanagers[who].append(Append::Nothing),
             Op::Land(index) => self.store.land_late(index),
             Op::Delete(index) => {
                 // In any order: only what lies below a durable boundary.
@@ -131,7 +134,7 @@ impl World {
                 let fair = matches!(refusal, Refusal::Terminal { .. } | Refusal::NoChain);
                 assert!(fair, "the chain is whole, yet: {refusal:?}");
             }
-            Action::Rejected { .. } | Action::Lost(_) => {}
+            Action::Confirmed { .. } | Action::Rejected { .. } | Action::Lost(_) => {}
             Action::List { .. }
             | Action::Probe { .. }
             | Action::ReadBack { .. }

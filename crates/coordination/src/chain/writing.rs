@@ -146,7 +146,7 @@ impl ClaimChain {
             }
             Some(entry) if writing.is_claim() => {
                 self.succeeded();
-                self.step_over(&entry, actions);
+                self.step_over(now, &entry, actions);
             }
             Some(entry) if self.sabotage.removed(Rule::AppendAfterForeign) => {
                 self.append_after(&entry, actions);
@@ -170,11 +170,11 @@ impl ClaimChain {
     }
 
     /// A claimant whose slot was taken goes on above it.
-    fn step_over(&mut self, entry: &Entry, actions: &mut Vec<Action>) {
+    fn step_over(&mut self, now: MonoTime, entry: &Entry, actions: &mut Vec<Action>) {
         let Some(tip) = &mut self.tip else { return };
         match tip.extend_under(entry, self.sabotage) {
             Ok(()) => self.read_above_tip(actions),
-            Err(error) => self.read_again(Refusal::Broken(error), actions),
+            Err(error) => self.read_again(now, Refusal::Broken(error), actions),
         }
     }
 
@@ -221,6 +221,25 @@ impl ClaimChain {
         } else if !self.sabotage.removed(Rule::AnnounceBeforeDurable) {
             actions.push(appended(&entry));
         }
+        self.write_next(actions);
+    }
+
+    /// Looks above the newest entry, as after every write.
+    pub(super) fn look(&mut self, actions: &mut Vec<Action>) {
+        self.phase = Phase::Looking;
+        match self.sabotage.removed(Rule::NeverLookAbove) {
+            true => self.on_looked(EntryNumber::NONE, actions),
+            false => self.issue(actions),
+        }
+    }
+
+    pub(super) fn on_looked(&mut self, highest: EntryNumber, actions: &mut Vec<Action>) {
+        let Some(tip) = &self.tip else { return };
+        let (number, epoch) = (tip.number(), tip.epoch());
+        if highest > number && !self.sabotage.removed(Rule::AppendAfterForeign) {
+            return self.lose(Loss::Passed { number, highest }, actions);
+        }
+        actions.push(Action::Confirmed { epoch });
         self.write_next(actions);
     }
 

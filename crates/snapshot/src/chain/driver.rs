@@ -34,6 +34,7 @@ const PAGE: usize = 1_000;
 pub(super) type ClaimReply =
     oneshot::Sender<Result<(Epoch, Option<RestorePoint>, CheckpointIds), ChainFailure>>;
 pub(super) type AppendReply = oneshot::Sender<Result<(EntryNumber, EntryKind), ChainFailure>>;
+pub(super) type ConfirmReply = oneshot::Sender<Result<Epoch, ChainFailure>>;
 
 /// A call of a handle.
 pub(super) enum Request {
@@ -45,6 +46,16 @@ pub(super) enum Request {
         append: Append,
         reply: AppendReply,
     },
+    /// A look whether the claim is still the newest.
+    Confirm {
+        reply: ConfirmReply,
+    },
+}
+
+/// Who waits for something in line.
+enum InLine {
+    Append(AppendReply),
+    Confirm(ConfirmReply),
 }
 
 pub(super) struct Driver {
@@ -53,8 +64,8 @@ pub(super) struct Driver {
     machine: ClaimChain,
     claim: Option<ClaimReply>,
     /// The append that the machine has; it gets one at a time, so that its answer is this one's.
-    append: Option<AppendReply>,
-    waiting: VecDeque<(Append, AppendReply)>,
+    append: Option<InLine>,
+    waiting: VecDeque<(Append, InLine)>,
     in_flight: Option<BoxFuture<'static, Event>>,
     /// How the claim was lost. Whoever asks next is told, not only who asked when it was found out.
     lost: Option<Loss>,
@@ -113,23 +124,28 @@ impl Driver {
                 let nonce = WriterNonce(u128::from_be_bytes(self.store.rng().bytes16()));
                 self.step(Event::Claim { nonce, job: record });
             }
-            Request::Append { reply, .. } if self.waiting.len() >= WAITING_MAX => {
-                let (job, limit) = (self.job, WAITING_MAX);
-                let rejection = Rejection::QueueFull { limit };
-                let _ = reply.send(Err(ChainFailure::Rejected { job, rejection }));
-            }
-            Request::Append { append, reply } => {
-                self.waiting.push_back((append, reply));
-                self.append_next();
+            Request::Append { append, reply } => self.wait_in_line(append, InLine::Append(reply)),
+            Request::Confirm { reply } => {
+                self.wait_in_line(Append::Nothing, InLine::Confirm(reply));
             }
         }
     }
 
+    fn wait_in_line(&mut self, append: Append, who: InLine) {
+        if self.waiting.len() >= WAITING_MAX {
+            let (job, limit) = (self.job, WAITING_MAX);
+            let rejection = Rejection::QueueFull { limit };
+            return who.fail(ChainFailure::Rejected { job, rejection });
+        }
+        self.waiting.push_back((append, who));
+        self.append_next();
+    }
+
     fn append_next(&mut self) {
         while self.append.is_none()
-            && let Some((append, reply)) = self.waiting.pop_front()
+            && let Some((append, who)) = self.waiting.pop_front()
         {
-            self.append = Some(reply);
+            self.append = Some(who);
             self.step(Event::Append(append));
         }
     }
@@ -179,12 +195,27 @@ impl Driver {
                 }
                 self.append_next();
             }
-            Action::Appended { number, kind } => self.answer_append(Ok((number, kind))),
+            Action::Appended { number, kind } => {
+                // Whoever waits may have gone away.
+                if let Some(InLine::Append(reply)) = self.append.take() {
+                    let _ = reply.send(Ok((number, kind)));
+                }
+                self.append_next();
+            }
+            Action::Confirmed { epoch } => {
+                if let Some(InLine::Confirm(reply)) = self.append.take() {
+                    let _ = reply.send(Ok(epoch));
+                }
+                self.append_next();
+            }
             Action::Rejected { why: rejection, .. } => {
-                self.answer_append(Err(match (rejection, self.lost.clone()) {
-                    (Rejection::NotTheOwner, Some(loss)) => ChainFailure::Fenced { job, loss },
-                    (rejection, _) => ChainFailure::Rejected { job, rejection },
-                }));
+                if let Some(who) = self.append.take() {
+                    who.fail(match (rejection, self.lost.clone()) {
+                        (Rejection::NotTheOwner, Some(loss)) => ChainFailure::Fenced { job, loss },
+                        (rejection, _) => ChainFailure::Rejected { job, rejection },
+                    });
+                }
+                self.append_next();
             }
             Action::Lost(loss) => {
                 self.lost = Some(loss.clone());
@@ -217,22 +248,25 @@ impl Driver {
         self.in_flight = Some(served.boxed());
     }
 
-    fn answer_append(&mut self, answer: Result<(EntryNumber, EntryKind), ChainFailure>) {
-        if let Some(reply) = self.append.take() {
-            let _ = reply.send(answer);
-        }
-        self.append_next();
-    }
-
     fn end_all(&mut self, failure: impl Fn() -> ChainFailure) {
         if let Some(reply) = self.claim.take() {
             let _ = reply.send(Err(failure()));
         }
         let waiting = std::mem::take(&mut self.waiting)
             .into_iter()
-            .map(|(_, reply)| reply);
-        for reply in self.append.take().into_iter().chain(waiting) {
-            let _ = reply.send(Err(failure()));
+            .map(|(_, who)| who);
+        for who in self.append.take().into_iter().chain(waiting) {
+            who.fail(failure());
+        }
+    }
+}
+
+impl InLine {
+    /// Whoever waits may have gone away.
+    fn fail(self, failure: ChainFailure) {
+        match self {
+            Self::Append(reply) => drop(reply.send(Err(failure))),
+            Self::Confirm(reply) => drop(reply.send(Err(failure))),
         }
     }
 }

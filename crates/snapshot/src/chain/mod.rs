@@ -290,6 +290,13 @@ impl ChainHandle {
         }
     }
 
+    /// A look at the chain before something rests on the claim that nothing was done with for a
+    /// while. Its epoch, if no other claim followed.
+    pub async fn confirm(&self) -> Result<Epoch, ChainFailure> {
+        let (reply, answer) = oneshot::channel();
+        self.call(Request::Confirm { reply }, answer).await
+    }
+
     async fn append(&self, append: Append) -> Result<(EntryNumber, EntryKind), ChainFailure> {
         let (reply, answer) = oneshot::channel();
         self.call(Request::Append { append, reply }, answer).await

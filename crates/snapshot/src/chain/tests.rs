@@ -123,6 +123,65 @@ async fn whoever_lost_the_claim_is_fenced() {
     assert_eq!(chain.begin().await.unwrap().epoch, Epoch(3));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_look_at_the_chain_tells_whether_the_claim_is_still_the_newest() {
+    let env = env(1);
+    let (objects, [(store, chain), (_, rival)]) = rivals(&env);
+    let not_claimed = chain.confirm().await.unwrap_err();
+    assert!(
+        matches!(not_claimed, ChainFailure::Rejected { .. }),
+        "{not_claimed}"
+    );
+    chain.begin().await.unwrap();
+    complete(&chain, &store, Epoch(1), 1).await.unwrap();
+    assert_eq!(chain.confirm().await.unwrap(), Epoch(1));
+    // A store that does not answer is no verdict: the look waits for it, and what comes behind it too.
+    objects.set_faults(Faults {
+        read_error: 1.0,
+        ..Faults::NONE
+    });
+    let look = {
+        let chain = chain.clone();
+        env.spawner()
+            .spawn("look", async move { chain.confirm().await })
+    };
+    env.clock().sleep(Duration::from_secs(100)).await;
+    assert!(!look.is_finished());
+    objects.heal();
+    assert_eq!(look.await.unwrap().unwrap(), Epoch(1));
+
+    rival.begin().await.unwrap();
+    for _ in 0..2 {
+        let fenced = chain.confirm().await.unwrap_err();
+        assert!(matches!(fenced, ChainFailure::Fenced { .. }), "{fenced}");
+    }
+    assert_eq!(rival.confirm().await.unwrap(), Epoch(2));
+}
+
+// What was written lately is listed a while later: with a short chain, as every new job has, the
+// listing may even be empty.
+#[tokio::test(start_paused = true)]
+async fn a_listing_that_is_behind_is_waited_for() {
+    let env = env(1);
+    let (objects, [(store, chain), (_, restarted)]) = rivals(&env);
+    chain.begin().await.unwrap();
+    complete(&chain, &store, Epoch(1), 1).await.unwrap();
+    let boundary = chain.append_boundary(BLOCK).await.unwrap();
+    crate::gc::prune_chain(&store.job(JOB), boundary.number)
+        .await
+        .unwrap();
+    objects.set_faults(Faults {
+        stale_list: 1.0,
+        ..Faults::NONE
+    });
+    let before = env.clock().monotonic();
+    let claimed = restarted.claim().await.unwrap();
+    assert_eq!(claimed.restore.unwrap().id(), CheckpointId(1));
+    let waited = env.clock().monotonic().saturating_since(before);
+    assert!(waited < Duration::from_secs(12), "{waited:?}");
+    assert!(objects.hits()[&Fault::StaleList] > 1);
+}
+
 // Fence F16; HND-062: a job that ended never comes back.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_ended_cannot_be_claimed_again() {
