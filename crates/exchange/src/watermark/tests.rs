@@ -87,6 +87,17 @@ fn a_finished_channel_neither_holds_nor_pushes() {
 }
 
 #[test]
+fn the_end_of_the_last_active_channel_flushes_what_it_held_back() {
+    let mut valve = WatermarkValve::new(2);
+    run(&mut valve, &[at(A, 10), at(B, 20), idle(B)]);
+    assert_eq!(valve.output(), EventTime(10));
+    assert_eq!(
+        run(&mut valve, &[ValveEvent::EndOfPartition(A)]),
+        [advance(20), IDLE]
+    );
+}
+
+#[test]
 fn max_leaves_when_every_channel_brought_it_and_not_when_one_just_stopped() {
     let max = |channel| ValveEvent::Watermark(channel, EventTime::MAX);
     let mut valve = WatermarkValve::new(2);
