@@ -10,6 +10,7 @@ mod ci;
 mod conformance;
 mod cpu;
 mod fuzz;
+mod mutants;
 mod program;
 mod red;
 mod report;
