@@ -171,6 +171,11 @@ impl JobProcess {
         })
     }
 
+    /// Which tasks there are, and what they are called.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     /// Whose tasks these are.
     pub fn identity(&self) -> (JobId, Epoch) {
         (self.job, self.epoch)

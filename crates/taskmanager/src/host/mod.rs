@@ -8,6 +8,7 @@ mod remote;
 mod serve;
 mod thread;
 mod uplink;
+mod watchdog;
 
 use std::sync::Arc;
 

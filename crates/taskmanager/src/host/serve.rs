@@ -5,18 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_coordination::failure::{FailureInfo, FailureKind};
+use millstream_coordination::job::ExecutionState;
 use millstream_coordination::protocol::{
-    DataAddress, FromTaskmanager, JobTasks, StartJobProcess, TaskAddress, TaskmanagerHeartbeat,
-    ToTaskmanager,
+    DataAddress, FromTaskmanager, JobTasks, StartJobProcess, TaskAddress, TaskReport,
+    TaskmanagerHeartbeat, ToTaskmanager,
 };
 use millstream_env::Env;
 use millstream_runtime::{JobProcess, JobProcessSettings, Uplink};
 use millstream_telemetry::catalog;
 use millstream_types::SubtaskId;
 use tokio::sync::mpsc;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::links::Links;
+use super::watchdog::{Overdue, Watchdog};
 use super::{OpenDataPlane, OpenStore, QueueUplink};
 use crate::storage::sees_job;
 
@@ -49,9 +51,10 @@ pub async fn serve(
     let broken = uplink.broken();
     let links = Links::new(uplink);
     let mut process = open(serving, data.as_ref(), &start, &links).await?;
-    let mut fatal_after = JobProcess::config(&start.graph)?.cancellation_timeout;
+    let mut watchdog = Watchdog::new(&JobProcess::config(&start.graph)?);
     let mut reports = serving.env.clock().interval(REPORT_INTERVAL);
     loop {
+        let due = serving.env.clock().sleep_until(watchdog.deadline());
         tokio::select! {
             biased;
             () = broken.cancelled() => break,
@@ -62,16 +65,26 @@ pub async fn serve(
                     // when the old epoch's listener is gone.
                     drop(process);
                     process = open(serving, data.as_ref(), &start, &links).await?;
-                    fatal_after = JobProcess::config(&start.graph)?.cancellation_timeout;
+                    watchdog = Watchdog::new(&JobProcess::config(&start.graph)?);
                 }
-                Some(message) => process.handle(message),
+                Some(message) => {
+                    let cancels = matches!(message, ToTaskmanager::Cancel { .. });
+                    process.handle(message);
+                    if cancels {
+                        watch_over(&serving.env, &process, &mut watchdog);
+                    }
+                }
             },
-            failed = links.broken() => cancel_failed(&mut process, &links, failed),
+            failed = links.broken() => {
+                cancel_failed(&mut process, &links, failed);
+                watch_over(&serving.env, &process, &mut watchdog);
+            }
+            () = due => watch_over(&serving.env, &process, &mut watchdog),
             _ = reports.tick() => report(&process, links.as_ref()),
         }
     }
     process.cancel_all();
-    until_idle(&serving.env, &process, fatal_after).await;
+    until_idle(&serving.env, &process, watchdog).await;
     if broken.is_cancelled() {
         let text = "the taskmanager does not take what the tasks of the job report";
         return Err(FailureInfo::new(FailureKind::JobProcess, text));
@@ -172,21 +185,66 @@ fn report(process: &JobProcess, uplink: &dyn Uplink) {
     uplink.send(FromTaskmanager::Metrics(process.metrics()));
 }
 
-/// A thread cannot be killed: what never ends takes the process with it (B9).
-async fn until_idle(env: &Env, process: &JobProcess, fatal_after: Option<Duration>) {
-    let idle = async {
-        while !process.is_idle() {
-            env.clock().sleep(IDLE_POLL).await;
+async fn until_idle(env: &Env, process: &JobProcess, mut watchdog: Watchdog) {
+    watch_over(env, process, &mut watchdog);
+    while !process.is_idle() {
+        env.clock().sleep(IDLE_POLL).await;
+        if watchdog.deadline() <= env.clock().monotonic() {
+            watch_over(env, process, &mut watchdog);
         }
+    }
+}
+
+/// A thread cannot be killed: what never ends takes the process with it (B9).
+fn watch_over(env: &Env, process: &JobProcess, watchdog: &mut Watchdog) {
+    let mut stopping = process.reports();
+    stopping.retain(|report| report.task.state == ExecutionState::Canceling);
+    let address = |report: &TaskReport| TaskAddress {
+        subtask: report.task.subtask,
+        attempt: report.task.attempt,
     };
-    match fatal_after {
-        None => idle.await,
-        Some(timeout) => {
-            if env.clock().timeout(timeout, idle).await.is_err() {
-                let message = catalog::task_given_up(timeout.as_secs());
+    let overdue = watchdog.look(env.clock().monotonic(), stopping.iter().map(address));
+    for overdue in overdue {
+        match overdue {
+            Overdue::Name { task, after } => {
+                let report = stopping.iter().find(|report| address(report) == task);
+                let activity = report.and_then(|report| report.activity.as_deref());
+                warn_of(
+                    process,
+                    task,
+                    after,
+                    activity.unwrap_or("between two calls"),
+                );
+            }
+            Overdue::GiveUp { after } => {
+                let message = catalog::task_given_up(after.as_secs());
                 error!(event_id = message.id, "{message}");
-                env.exit().fail_stop(message.as_str());
+                return env.exit().fail_stop(message.as_str());
             }
         }
     }
+}
+
+fn warn_of(process: &JobProcess, task: TaskAddress, after: Duration, activity: &str) {
+    let (job, _) = process.identity();
+    let TaskAddress { subtask, attempt } = task;
+    let Some(vertex) = process.plan().vertex(subtask.vertex) else {
+        return;
+    };
+    let message = catalog::task_stuck(
+        &vertex.name,
+        subtask.index + 1,
+        vertex.parallelism,
+        attempt,
+        after.as_secs(),
+        activity,
+    );
+    warn!(
+        event_id = message.id,
+        job_id = %job,
+        vertex_id = subtask.vertex.0,
+        subtask_index = subtask.index,
+        attempt = attempt.0,
+        "{message}"
+    );
 }
