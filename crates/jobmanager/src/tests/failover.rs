@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use millstream_coordination::failure::{FailureInfo, FailureKind};
 use millstream_coordination::job::JobStatus;
 use millstream_coordination::protocol::{FromTaskmanager, TaskAddress, ToTaskmanager};
 use millstream_coordination::slots::RegistrationRefusal;
@@ -249,9 +250,38 @@ async fn too_many_failed_checkpoints_fail_the_job_and_say_which_why_and_who() {
     assert_eq!(checkpoints.history.counts().failed, 3);
 }
 
+// Proves F84: no failed checkpoint is tolerated here, and none is counted.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_fails_in_its_snapshot_is_a_matter_of_the_restart_strategy_alone() {
+    let world = World::new().await;
+    world.behaviour.lock().throws = Some(SOURCE);
+    let jm = world.jobmanager().await;
+    let _tm = world.taskmanager(&jm, "tm-1", 2);
+    let settings = [
+        CHECKPOINTED,
+        &[("checkpointing.tolerable-failed-checkpoints", "0")][..],
+    ];
+    let job = world.submit(&jm, word_count(&settings.concat())).await;
+    world
+        .until("it was restarted three times", async || {
+            jm.job(job).await.unwrap().overview.restarts >= 3
+        })
+        .await;
+    let details = jm.job(job).await.unwrap();
+    let failures: Vec<_> = details.failures.entries().collect();
+    assert!(failures.len() >= 3, "{failures:?}");
+    for wave in failures {
+        let root = &wave.root;
+        assert_eq!(root.failure.kind, FailureKind::SynchronousSnapshot);
+        assert_eq!(root.task.as_ref().map(|task| task.subtask), Some(SOURCE));
+        assert!(wave.concurrent.is_empty(), "{wave:?}");
+    }
+    world.behaviour.lock().throws = None;
+    world.until_checkpoint(&jm, job, CheckpointId(3)).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_job_process_is_one_failure_of_all_its_tasks() {
-    use millstream_coordination::failure::{FailureInfo, FailureKind};
     let world = World::new().await;
     let jm = world.jobmanager().await;
     let _tm = world.taskmanager(&jm, "tm-1", 2);

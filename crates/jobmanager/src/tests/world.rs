@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use millstream_config::{HeartbeatConfig, Layer, Resolved, StorageLocation, Target};
 use millstream_coordination::checkpoint::DeclineReason;
+use millstream_coordination::failure::{FailureInfo, FailureKind};
 use millstream_coordination::job::{ExecutionState, JobStatus, ReportedTask};
 use millstream_coordination::protocol::{
     DataAddress, DeclineMessage, DeploySubtask, FromTaskmanager, JobTasks, OutputLines,
@@ -41,6 +42,8 @@ pub(super) struct Behaviour {
     pub(super) silent: BTreeSet<SubtaskId>,
     /// Every snapshot is declined.
     pub(super) declines: bool,
+    /// The task of this subtask fails in the synchronous part of every snapshot.
+    pub(super) throws: Option<SubtaskId>,
     /// Tasks do not stop.
     pub(super) stuck: bool,
     /// Tasks come to the end of their data at once.
@@ -408,33 +411,45 @@ impl FakeTask {
         if !self.acknowledged.insert((job, epoch, id)) {
             return vec![];
         }
+        let throws = self.behaviour.lock().throws;
+        let mut failed = Vec::new();
+        if let Some(subtask) = throws {
+            failed = self.set(job, subtask, ExecutionState::Failed);
+            let mut failure = FailureInfo::new(FailureKind::SynchronousSnapshot, "no room");
+            failure.operator = Some("lines".to_owned());
+            for message in &mut failed {
+                if let FromTaskmanager::SubtaskState { failure: why, .. } = message {
+                    *why = Some(failure.clone());
+                }
+            }
+        }
         let behaviour = self.behaviour.lock();
         let tasks = self.tasks.iter().filter(|((of, subtask), task)| {
-            *of == job && task.deploy.epoch == epoch && !behaviour.silent.contains(subtask)
+            let is_silent = behaviour.silent.contains(subtask) || throws == Some(*subtask);
+            *of == job && task.deploy.epoch == epoch && !is_silent
         });
-        tasks
-            .map(|((_, subtask), task)| {
-                let address = TaskAddress {
-                    subtask: *subtask,
-                    attempt: task.deploy.attempt,
-                };
-                if behaviour.declines {
-                    return FromTaskmanager::Decline(Box::new(DeclineMessage {
-                        job,
-                        epoch,
-                        task: address,
-                        checkpoint: id,
-                        reason: DeclineReason::AsyncException,
-                        message: "the bucket is full".to_owned(),
-                    }));
-                }
-                FromTaskmanager::Acknowledge(Box::new(snapshot(
-                    (job, epoch, id),
-                    address,
-                    &task.operators,
-                )))
-            })
-            .collect()
+        let answers = tasks.map(|((_, subtask), task)| {
+            let address = TaskAddress {
+                subtask: *subtask,
+                attempt: task.deploy.attempt,
+            };
+            if behaviour.declines {
+                return FromTaskmanager::Decline(Box::new(DeclineMessage {
+                    job,
+                    epoch,
+                    task: address,
+                    checkpoint: id,
+                    reason: DeclineReason::AsyncException,
+                    message: "the bucket is full".to_owned(),
+                }));
+            }
+            FromTaskmanager::Acknowledge(Box::new(snapshot(
+                (job, epoch, id),
+                address,
+                &task.operators,
+            )))
+        });
+        failed.into_iter().chain(answers).collect()
     }
 
     fn set_all(&mut self, job: JobId, state: ExecutionState) -> Vec<FromTaskmanager> {

@@ -1,6 +1,6 @@
 //! A scripted jobmanager around one [`JobProcess`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,10 +57,12 @@ pub(super) struct Script {
     epoch: Epoch,
     messages: mpsc::UnboundedReceiver<FromTaskmanager>,
     states: BTreeMap<SubtaskId, ExecutionState>,
-    at_end: usize,
+    at_end: BTreeSet<SubtaskId>,
     failure: Option<FailureInfo>,
     lines: Vec<String>,
     acknowledged: BTreeMap<CheckpointId, BTreeMap<SubtaskId, TaskSnapshot>>,
+    /// Uploads that were given up.
+    stopped: BTreeMap<CheckpointId, BTreeSet<SubtaskId>>,
 }
 
 pub(super) fn job_id() -> JobId {
@@ -84,6 +86,28 @@ impl Script {
         epoch: u64,
         restore: Option<(CheckpointId, &BTreeMap<SubtaskId, TaskSnapshot>)>,
     ) -> Self {
+        let restore = restore.map(|(checkpoint, snapshots)| {
+            let own = |snapshot: &TaskSnapshot| RestoreSubtask {
+                checkpoint,
+                operators: snapshot.operators.clone(),
+            };
+            let all = snapshots.iter();
+            all.map(|(subtask, snapshot)| (*subtask, own(snapshot)))
+                .collect()
+        });
+        let store = store(env, dir).await;
+        Self::start_on(store, env, dir, graph, epoch, restore).await
+    }
+
+    /// The same on this store, each subtask from what is planned for it.
+    pub(super) async fn start_on(
+        store: Store,
+        env: &Env,
+        dir: &Path,
+        graph: &JobGraph,
+        epoch: u64,
+        restore: Option<BTreeMap<SubtaskId, RestoreSubtask>>,
+    ) -> Self {
         graph.validate().unwrap();
         let (sender, messages) = mpsc::unbounded_channel();
         let start = StartJobProcess {
@@ -97,12 +121,11 @@ impl Script {
             managed_bytes_per_slot: 64 << 20,
             state_dir: dir.join("state"),
         };
-        let store = Some(store(env, dir).await);
         let process = JobProcess::new(
             env.clone(),
             settings,
             &start,
-            store,
+            Some(store),
             Arc::new(Up(sender)),
             None,
         );
@@ -113,12 +136,13 @@ impl Script {
             epoch: Epoch(epoch),
             messages,
             states: BTreeMap::new(),
-            at_end: 0,
+            at_end: BTreeSet::new(),
             failure: None,
             lines: Vec::new(),
             acknowledged: BTreeMap::new(),
+            stopped: BTreeMap::new(),
         };
-        script.deploy(restore);
+        script.deploy(restore.as_ref());
         let all = script.plan.subtasks().count();
         script
             .until(|s| {
@@ -129,7 +153,7 @@ impl Script {
         script
     }
 
-    fn deploy(&mut self, restore: Option<(CheckpointId, &BTreeMap<SubtaskId, TaskSnapshot>)>) {
+    fn deploy(&mut self, restore: Option<&BTreeMap<SubtaskId, RestoreSubtask>>) {
         let plan = self.plan.clone();
         for subtask in plan.subtasks() {
             let inputs = plan.input_channels(subtask).into_iter();
@@ -158,10 +182,7 @@ impl Script {
                 slot: SlotIndex(0),
                 inputs: inputs.map(endpoint).collect(),
                 outputs: outputs.map(endpoint).collect(),
-                restore: restore.map(|(checkpoint, snapshots)| RestoreSubtask {
-                    checkpoint,
-                    operators: snapshots[&subtask].operators.clone(),
-                }),
+                restore: restore.map(|planned| planned[&subtask].clone()),
             };
             self.process.handle(ToTaskmanager::Deploy(Box::new(deploy)));
         }
@@ -198,7 +219,16 @@ impl Script {
                 let snapshots = self.acknowledged.entry(ack.checkpoint).or_default();
                 snapshots.insert(ack.task.subtask, ack.snapshot);
             }
-            FromTaskmanager::EndOfData { .. } => self.at_end += 1,
+            FromTaskmanager::UploadStopped {
+                subtask,
+                checkpoint,
+                ..
+            } => {
+                self.stopped.entry(checkpoint).or_default().insert(subtask);
+            }
+            FromTaskmanager::EndOfData { subtask, .. } => {
+                self.at_end.insert(subtask);
+            }
             FromTaskmanager::Output(output) => self.lines.extend(output.lines),
             FromTaskmanager::Metrics(_) => {}
             other => panic!("unexpected: {other:?}"),
@@ -213,11 +243,29 @@ impl Script {
             .collect()
     }
 
-    /// Triggers a checkpoint at the sources and waits for every acknowledgement.
+    /// Triggers a checkpoint at the sources that run and waits for the acknowledgement of every task
+    /// that does.
     pub(super) async fn checkpoint(&mut self, id: u64) -> BTreeMap<SubtaskId, TaskSnapshot> {
         let checkpoint = CheckpointId(id);
-        let is_source =
-            |address: &TaskAddress| self.plan.inputs_of(address.subtask.vertex).is_empty();
+        self.trigger(id);
+        let all = self.plan.subtasks().count() - self.n_finished();
+        self.until(|s| {
+            s.acknowledged
+                .get(&checkpoint)
+                .is_some_and(|acks| acks.len() == all)
+        })
+        .await;
+        self.acknowledged[&checkpoint].clone()
+    }
+
+    /// Triggers a checkpoint at the sources that run.
+    pub(super) fn trigger(&mut self, id: u64) {
+        let checkpoint = CheckpointId(id);
+        let is_source = |address: &TaskAddress| {
+            let state = self.states.get(&address.subtask);
+            state != Some(&ExecutionState::Finished)
+                && self.plan.inputs_of(address.subtask.vertex).is_empty()
+        };
         let sources = self.addresses().into_iter().filter(is_source).collect();
         self.process.handle(ToTaskmanager::TriggerCheckpoint {
             job: job_id(),
@@ -227,14 +275,35 @@ impl Script {
             triggered_at: self.env.clock().wall(),
             kind: CheckpointKind::Periodic,
         });
-        let all = self.plan.subtasks().count();
-        self.until(|s| {
-            s.acknowledged
-                .get(&checkpoint)
-                .is_some_and(|acks| acks.len() == all)
-        })
-        .await;
-        self.acknowledged[&checkpoint].clone()
+    }
+
+    /// Says that a checkpoint will not be.
+    pub(super) fn abort(&mut self, id: u64) {
+        self.process.handle(ToTaskmanager::NotifyAborted {
+            job: job_id(),
+            epoch: self.epoch,
+            subtasks: self.addresses(),
+            checkpoint: CheckpointId(id),
+            latest_completed: None,
+        });
+    }
+
+    /// Waits until these many tasks have given up their uploads for a checkpoint.
+    pub(super) async fn uploads_stopped(&mut self, id: u64, n_tasks: usize) {
+        let of = |s: &Self| s.stopped.get(&CheckpointId(id)).map_or(0, BTreeSet::len);
+        self.until(|s| of(s) == n_tasks).await;
+    }
+
+    /// Tasks that have acknowledged a checkpoint.
+    pub(super) fn n_acknowledged(&self, id: u64) -> usize {
+        let acknowledged = self.acknowledged.get(&CheckpointId(id));
+        acknowledged.map_or(0, BTreeMap::len)
+    }
+
+    /// Tasks that ran to their end.
+    pub(super) fn n_finished(&self) -> usize {
+        let states = self.states.values();
+        states.filter(|s| **s == ExecutionState::Finished).count()
     }
 
     /// Says that a checkpoint is complete.
@@ -247,10 +316,20 @@ impl Script {
         });
     }
 
-    /// Waits until every task is at the end of its data.
+    /// Waits until every task is at the end of its data, or ended before.
     pub(super) async fn end_of_data(&mut self) {
-        let all = self.plan.subtasks().count();
-        self.until(|s| s.at_end == all).await;
+        let all: Vec<_> = self.plan.subtasks().collect();
+        let is_there = |s: &Self, subtask: &SubtaskId| {
+            s.at_end.contains(subtask) || s.states[subtask] == ExecutionState::Finished
+        };
+        self.until(|s| all.iter().all(|subtask| is_there(s, subtask)))
+            .await;
+    }
+
+    /// Waits until a task fails, and says why it did.
+    pub(super) async fn failed(&mut self) -> FailureInfo {
+        self.until(|s| s.failure.is_some()).await;
+        self.failure.clone().unwrap()
     }
 
     pub(super) fn cancel(&mut self) {
