@@ -245,6 +245,27 @@ mod tests {
         }
     }
 
+    // Proves F116, as far as assignment goes: of a source that ended in three of four subtasks.
+    #[test]
+    fn what_a_partly_finished_source_has_left_has_one_owner_and_nobody_else_counts_as_finished() {
+        let mut checkpoint = checkpoint(4);
+        let state = checkpoint.operators.get_mut(&uid("sink")).unwrap();
+        for (_, ended) in state.subtasks.range_mut(..3) {
+            *ended = OperatorSubtaskState {
+                finished: true,
+                ..OperatorSubtaskState::default()
+            };
+        }
+        for new in 1..=9 {
+            let plan = restore_plan(&source_and_sink(new), &checkpoint).unwrap();
+            let subtasks = || (0..new).map(|index| sink(&plan, index));
+            let left: Vec<_> = subtasks().flat_map(|state| &state.operator).collect();
+            assert_eq!(left, [&handle("list-3")], "4 to {new}");
+            let n_finished = subtasks().filter(|state| state.finished).count();
+            assert_eq!(n_finished, if new == 4 { 3 } else { 0 }, "4 to {new}");
+        }
+    }
+
     // Proves F143's first half.
     #[test]
     fn state_without_an_operator_is_refused_by_name() {

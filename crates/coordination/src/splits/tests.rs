@@ -131,7 +131,7 @@ fn a_split_is_in_the_snapshot_of_the_enumerator_or_of_the_reader() {
     assert_eq!(step(&mut restored, discovered(&["a", "b", "c"])), [""; 0]);
 }
 
-// Proves F41's last part: given back once, exactly those after the restored checkpoint.
+// What F41 asks of splits: given back once, exactly those after the restored checkpoint.
 #[test]
 fn a_reset_reader_gives_back_what_was_sent_after_the_barrier_it_was_reset_to() {
     let mut machine = with_open_readers(2);
