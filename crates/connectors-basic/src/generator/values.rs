@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray, StringBuilder,
+    ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray,
 };
+use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, SchemaRef};
 use millstream_graph::{GeneratorColumn, GeneratorSource, GeneratorValue};
 use millstream_operator::{ErrorKind, OperatorError};
@@ -102,14 +103,15 @@ impl Column {
                 Arc::new(Float64Array::from_iter_values(values))
             }
             GeneratorValue::RandomText { length } => {
-                let mut texts = StringBuilder::new();
-                let mut text = String::new();
+                let mut letters = Vec::new();
+                let mut lengths = Vec::new();
                 for row in rows {
-                    text.clear();
-                    random_text(*length, random(row), &mut text);
-                    texts.append_value(&text);
+                    random_text(*length, random(row), &mut letters);
+                    lengths.push(*length as usize);
                 }
-                Arc::new(texts.finish())
+                let offsets = OffsetBuffer::from_lengths(lengths);
+                let texts = StringArray::try_new(offsets, letters.into(), None);
+                Arc::new(texts.expect("letters of an ASCII alphabet are UTF-8"))
             }
             GeneratorValue::OneOf { values } => {
                 let texts = rows.map(|row| &values[below(values.len() as u64, random(row))]);
@@ -162,15 +164,22 @@ fn random_double(min: f64, max: f64, random: u64) -> f64 {
     value.clamp(min, max.next_down().max(min))
 }
 
-fn random_text(length: u32, random: u64, text: &mut String) {
-    let mut word = random;
-    for i in 0..length {
-        if i > 0 && i % LETTERS_PER_WORD == 0 {
-            word = mix(random.wrapping_add(u64::from(i).wrapping_mul(GOLDEN)));
+/// Appends a text. Its words do not wait for one another, so that several are on their way at once.
+fn random_text(length: u32, random: u64, text: &mut Vec<u8>) {
+    let mut first = 0;
+    while first < length {
+        let mut word = match first {
+            0 => random,
+            _ => mix(random.wrapping_add(u64::from(first).wrapping_mul(GOLDEN))),
+        };
+        let mut letters = [0; LETTERS_PER_WORD as usize];
+        for letter in &mut letters {
+            *letter = ALPHABET[below(ALPHABET.len() as u64, word)];
+            word = word.wrapping_mul(ALPHABET.len() as u64);
         }
-        let letter = ALPHABET[below(ALPHABET.len() as u64, word)];
-        text.push(char::from(letter));
-        word = word.wrapping_mul(ALPHABET.len() as u64);
+        let wanted = (length - first).min(LETTERS_PER_WORD);
+        text.extend_from_slice(&letters[..wanted as usize]);
+        first += wanted;
     }
 }
 

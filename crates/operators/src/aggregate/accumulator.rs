@@ -54,7 +54,8 @@ pub(super) trait Accumulators: Send {
     fn load(&mut self, values: &ValueBuffer, positions: &mut [usize])
     -> Result<(), AggregateError>;
 
-    /// Takes in one value per row. With `each`, returns the result after each row.
+    /// Takes in one value per row, once between two resets. With `each`, returns the result after
+    /// each row.
     fn update(
         &mut self,
         group_of_row: &[u32],

@@ -112,6 +112,9 @@ impl Ranked for f64 {
 
 /// One value of a group that stands for all.
 pub(super) trait Pick: Send + 'static {
+    /// Whether each value replaces the one before it.
+    const IS_LAST: bool = false;
+
     /// Whether a value takes the place of the one before it, to which it compares so.
     fn replaces(order: Ordering) -> bool;
 }
@@ -134,6 +137,8 @@ impl Pick for Greatest {
 }
 
 impl Pick for Newest {
+    const IS_LAST: bool = true;
+
     fn replaces(_order: Ordering) -> bool {
         true
     }

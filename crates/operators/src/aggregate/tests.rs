@@ -238,7 +238,11 @@ fn extremes_work_for_text_dates_unsigned_and_nan() {
 fn the_last_value_is_the_last_to_arrive_that_is_not_null() {
     let texts =
         |values: [Option<&str>; 4]| Arc::new(StringArray::from(values.to_vec())) as ArrayRef;
-    let cases: [(ArrayRef, [&str; 4]); 3] = [
+    let cases: [(ArrayRef, [&str; 4]); 4] = [
+        (
+            texts([Some("c"), Some("a"), Some("x"), Some("b")]),
+            ["a|c", "a|a", "a|x", "a|b"],
+        ),
         (
             ints(&[Some(3), Some(1), None, Some(2)]),
             ["a|3", "a|1", "a|1", "a|2"],
