@@ -6,11 +6,13 @@
 mod case;
 mod data;
 mod growing;
+mod latency;
 mod ours;
 mod outcome;
 mod page;
 mod proc;
 mod rivals;
+mod startup;
 mod tools;
 
 use std::fs;
@@ -21,9 +23,11 @@ use clap::{Args, ValueEnum};
 
 use self::case::{Case, Input};
 use self::data::Data;
+use self::latency::Latency;
 use self::ours::{Cluster, Sink, write_job};
 use self::page::{Circumstances, Measured};
 use self::rivals::{DataFusion, Flink};
+use self::startup::Startup;
 use crate::program::{commit, today};
 use crate::report::Failure;
 
@@ -95,14 +99,18 @@ pub fn bench(root: &Path, args: &BenchArgs) -> Result<(), Failure> {
             checked,
         });
     }
-    bench.measure_ours(&mut measured, args.runs)?;
+    let startup = bench.measure_ours(&mut measured, args.runs)?;
+    let latency = Latency::measure(root, &bench.binaries, &bench.dir.join("latency"))?;
+    println!("{}", latency.remark());
     if args.vs.contains(&Rival::Flink) {
         bench.measure_flink(&mut measured, args.runs)?;
     }
     if args.vs.contains(&Rival::Datafusion) {
         bench.measure_datafusion(&mut measured, args.runs)?;
     }
-    let section = page::section(&circumstances(root)?, &measured);
+    let [cold, submission, idle] = startup.remarks();
+    let remarks = [cold, submission, idle, latency.remark()];
+    let section = page::section(&circumstances(root)?, &measured, &remarks);
     println!("{section}");
     match args.dry {
         true => Ok(()),
@@ -148,9 +156,13 @@ impl Bench {
         Ok(result)
     }
 
-    fn measure_ours(&self, measured: &mut [Measured], runs: u32) -> Result<(), Failure> {
+    fn measure_ours(&self, measured: &mut [Measured], runs: u32) -> Result<Startup, Failure> {
         let run_dir = self.dir.join("run");
         let mut cluster = Cluster::start(&self.binaries, &run_dir)?;
+        let startup = cluster.measure_startup(&self.root)?;
+        for line in startup.remarks() {
+            println!("{line}");
+        }
         for each in measured {
             let units = each.case.units().ours;
             let data = self.data.copies(each.case, units)?;
@@ -173,7 +185,7 @@ impl Bench {
                 each.ours.push(outcome);
             }
         }
-        Ok(())
+        Ok(startup)
     }
 
     fn measure_flink(&self, measured: &mut [Measured], runs: u32) -> Result<(), Failure> {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ pub struct Cluster {
     grpc: u16,
     rest: u16,
     daemons: Vec<Child>,
+    started_in: Duration,
+    printed: Option<ChildStdout>,
 }
 
 /// Where a job's rows go.
@@ -40,30 +42,47 @@ pub enum Sink<'a> {
 impl Cluster {
     /// Starts it on an empty directory and waits for its slots.
     pub fn start(binaries: &Path, dir: &Path) -> Result<Self, Failure> {
+        Self::begin(binaries, dir, false)
+    }
+
+    /// Starts one whose jobs' printed rows are read; returns where from.
+    pub fn start_printing(binaries: &Path, dir: &Path) -> Result<(Self, ChildStdout), Failure> {
+        let mut cluster = Self::begin(binaries, dir, true)?;
+        let printed = cluster.printed.take();
+        let printed = printed.ok_or_else(|| Failure::Unexpected("no output to read".to_owned()))?;
+        Ok((cluster, printed))
+    }
+
+    fn begin(binaries: &Path, dir: &Path, printing: bool) -> Result<Self, Failure> {
         let _ = fs::remove_dir_all(dir);
         fs::create_dir_all(dir).map_err(Failure::io(format!("create {}", dir.display())))?;
+        let begun = proc::now();
         let mut cluster = Self {
             dir: dir.to_owned(),
             binaries: binaries.to_owned(),
             grpc: free_port()?,
             rest: free_port()?,
             daemons: Vec::new(),
+            started_in: Duration::ZERO,
+            printed: None,
         };
         let rest_port = format!("rest.port={}", cluster.rest);
-        cluster.daemon("jobmanager", &[rest_port])?;
+        cluster.daemon("jobmanager", &[rest_port], false)?;
         let local = format!(
             "state.backend.rocksdb.localdir={}",
             dir.join("state").display()
         );
         let slots = "taskmanager.numberOfTaskSlots=2".to_owned();
-        cluster.daemon("taskmanager", &[local, slots])?;
+        cluster.daemon("taskmanager", &[local, slots], printing)?;
         cluster.until("two slots are free", |cluster| {
             rest(cluster.rest, "/overview")["slots-available"] == 2
         })?;
+        cluster.started_in = begun.elapsed();
         Ok(cluster)
     }
 
-    fn daemon(&mut self, name: &str, own: &[String]) -> Result<(), Failure> {
+    /// Starts a daemon. With `printing`, what it prints is not kept but read.
+    fn daemon(&mut self, name: &str, own: &[String], printing: bool) -> Result<(), Failure> {
         let log = self.dir.join(format!("{name}.log"));
         let log =
             fs::File::create(&log).map_err(Failure::io(format!("create {}", log.display())))?;
@@ -79,15 +98,26 @@ impl Cluster {
         for setting in own {
             command.arg("-D").arg(setting);
         }
-        command.stdin(Stdio::null()).stdout(log).stderr(errors);
-        let child = command
+        command.stdin(Stdio::null()).stderr(errors);
+        match printing {
+            true => command.stdout(Stdio::piped()),
+            false => command.stdout(log),
+        };
+        let mut child = command
             .spawn()
             .map_err(Failure::io(format!("start {name}")))?;
+        self.printed = child.stdout.take();
         self.daemons.push(child);
         Ok(())
     }
 
-    fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) -> Result<(), Failure> {
+    /// From starting the first process until both slots were registered.
+    pub fn started_in(&self) -> Duration {
+        self.started_in
+    }
+
+    /// Waits until something is so, as long as the daemons live.
+    pub fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) -> Result<(), Failure> {
         let begun = proc::now();
         while !is_so(self) {
             for daemon in &mut self.daemons {

@@ -28,8 +28,8 @@ pub struct Circumstances {
     pub hardware: String,
 }
 
-/// A section with the table of one measurement.
-pub fn section(at: &Circumstances, measured: &[Measured]) -> String {
+/// A section with the table of one measurement, and what was measured besides.
+pub fn section(at: &Circumstances, measured: &[Measured], others: &[String]) -> String {
     let mut text = format!("\n## {}, {}\n\n{}.\n", at.date, at.commit, at.hardware);
     text.push_str(
         "\n| work | side | rows | rows per CPU-second, each run | ratio to Flink | seconds | CPU-seconds | peak RSS, MiB \
@@ -55,6 +55,9 @@ pub fn section(at: &Circumstances, measured: &[Measured]) -> String {
         for line in remarks(each) {
             let _ = writeln!(text, "- {}: {line}.", each.case.name);
         }
+    }
+    for line in others {
+        let _ = writeln!(text, "- {line}.");
     }
     text
 }
@@ -190,6 +193,10 @@ mod tests {
         }
     }
 
+    fn others() -> [String; 1] {
+        ["cold start: 321 ms".to_owned()]
+    }
+
     fn at() -> Circumstances {
         let [date, commit, hardware] = ["2026-01-02", "abc", "2 cores"].map(str::to_owned);
         Circumstances {
@@ -201,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_row_says_rate_ratio_and_checkpoints() {
-        let text = section(&at(), &[measured(outcome(200_000_000, 80.0))]);
+        let text = section(&at(), &[measured(outcome(200_000_000, 80.0))], &others());
         let row =
             "| Millstream | 200 M | 2.50 M | 25.0 | 80.0 | 80.0 | 300 | 6 | 12, 40 | 64 | 0.10 |";
         assert!(text.contains(row), "{text}");
@@ -210,6 +217,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("output checked: 7 rows"), "{text}");
+        assert!(text.contains("- cold start: 321 ms."), "{text}");
         assert!(
             text.contains("Millstream: synchronous part of the middle checkpoint 7 ms"),
             "{text}"
@@ -218,7 +226,7 @@ mod tests {
 
     #[test]
     fn what_is_missed_or_does_not_count_is_said() {
-        let text = section(&at(), &[measured(outcome(10_000_000, 200.0))]);
+        let text = section(&at(), &[measured(outcome(10_000_000, 200.0))], &others());
         assert!(
             text.contains("0.5 times Flink's rows per CPU-second, of 15: **missed**"),
             "{text}"
@@ -228,7 +236,7 @@ mod tests {
             completed: 2,
             ..Checkpoints::default()
         });
-        let text = section(&at(), &[measured(few)]);
+        let text = section(&at(), &[measured(few)], &others());
         assert!(
             text.contains("Millstream does not count, 2 checkpoints, of at least 5"),
             "{text}"
