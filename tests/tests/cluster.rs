@@ -34,6 +34,8 @@ mod mistakes;
 mod process;
 #[path = "cluster/python.rs"]
 mod python;
+#[path = "cluster/rounds.rs"]
+mod rounds;
 #[path = "cluster/rows.rs"]
 mod rows;
 #[path = "cluster/s3.rs"]

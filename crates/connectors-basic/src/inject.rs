@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use millstream_batch::Batch;
-use millstream_graph::{Fault, Inject};
+use millstream_graph::{Fault, Inject, OperatorCall};
 use millstream_operator::{
     Context, ErrorKind, Operator, OperatorError, OperatorSnapshot, Progress, RestoredState,
 };
@@ -27,7 +27,8 @@ pub struct InjectOperator {
     passed: u64,
     /// Whether this subtask and attempt strike at all.
     strikes: bool,
-    refuses_next_snapshot: bool,
+    /// What strikes in a later call than that with the row.
+    is_armed: bool,
     /// What is left of a batch that is passed on slowly.
     rest: Option<Batch>,
 }
@@ -39,9 +40,13 @@ impl InjectOperator {
             config,
             passed: 0,
             strikes: false,
-            refuses_next_snapshot: false,
+            is_armed: false,
             rest: None,
         }
+    }
+
+    fn blocks_during(&self, call: OperatorCall) -> bool {
+        self.config.fault == Fault::BlockInSocketRead { during: call }
     }
 
     /// Acts before the n-th row is passed on.
@@ -49,9 +54,11 @@ impl InjectOperator {
         match &self.config.fault {
             Fault::Fail { message } => Err(OperatorError::new(ErrorKind::UserCode, message)),
             Fault::Panic { message } => panic!("{message}"),
-            Fault::BlockInSocketRead => Err(block_in_socket_read()),
-            Fault::RefuseSnapshot { .. } => {
-                self.refuses_next_snapshot = true;
+            Fault::BlockInSocketRead {
+                during: OperatorCall::Process,
+            } => Err(block_in_socket_read()),
+            Fault::BlockInSocketRead { .. } | Fault::RefuseSnapshot { .. } => {
+                self.is_armed = true;
                 Ok(())
             }
             Fault::Delay { .. } => Ok(()),
@@ -95,7 +102,10 @@ impl Operator for InjectOperator {
         let Inject { subtask, times, .. } = self.config;
         self.strikes = subtask.is_none_or(|subtask| subtask == ctx.info.subtask_index)
             && times.is_none_or(|times| ctx.info.attempt < times);
-        Ok(())
+        match self.strikes && self.blocks_during(OperatorCall::Open) {
+            true => Err(block_in_socket_read()),
+            false => Ok(()),
+        }
     }
 
     fn process(
@@ -132,13 +142,22 @@ impl Operator for InjectOperator {
         _ctx: &mut Context<'_>,
     ) -> Result<OperatorSnapshot, OperatorError> {
         if let Fault::RefuseSnapshot { message } = &self.config.fault
-            && std::mem::take(&mut self.refuses_next_snapshot)
+            && std::mem::take(&mut self.is_armed)
         {
             return Err(OperatorError::new(ErrorKind::UserCode, message));
+        }
+        if self.is_armed && self.blocks_during(OperatorCall::Snapshot) {
+            return Err(block_in_socket_read());
         }
         Ok(OperatorSnapshot {
             elements: vec![encode(self.passed)],
         })
+    }
+
+    fn close(&mut self) {
+        if self.is_armed && self.blocks_during(OperatorCall::Close) {
+            let _ = block_in_socket_read();
+        }
     }
 }
 

@@ -50,6 +50,7 @@ pub(crate) fn source(path: &str, format: FileFormat, schema: SchemaRef) -> FileS
         on_error: BadRecordPolicy::Fail,
         max_line_bytes: 1 << 20,
         compression: Compression::Auto,
+        fail_on_missing_field: false,
     }
 }
 

@@ -19,7 +19,7 @@ pub use graph::{Edge, JobGraph, OperatorId, OperatorNode, OutputPort, Partitioni
 pub use operator::{
     AggregateColumn, AggregateFunction, BadRecordPolicy, Compression, Emit, Fault, FileFormat,
     FileSink, FileSource, GeneratorColumn, GeneratorSource, GeneratorValue, Inject, NamedExpr,
-    OperatorKind, ParquetCompression, SinkFormat,
+    OperatorCall, OperatorKind, ParquetCompression, SinkFormat,
 };
 pub use plan::{ChannelId, EdgeId, Plan, Region, Vertex, VertexEdge};
 pub use validate::{GraphError, GraphFault, OPERATORS_MAX, SUBTASKS_MAX, dead_letter_schema};

@@ -238,6 +238,9 @@ pub struct FileSource {
     pub max_line_bytes: u64,
     /// How the files are packed; Parquet files say so themselves.
     pub compression: Compression,
+    /// Whether a JSON object without the field of a declared column is a bad record; otherwise the
+    /// column is NULL.
+    pub fail_on_missing_field: bool,
 }
 
 /// Configuration of a generator source.
@@ -377,6 +380,19 @@ pub struct Inject {
     pub times: Option<u32>,
 }
 
+/// A call of an operator by its task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OperatorCall {
+    /// Before the first row.
+    Open,
+    /// Of a slice of rows.
+    Process,
+    /// For a checkpoint.
+    Snapshot,
+    /// At the end, of whatever kind.
+    Close,
+}
+
 /// What an inject step does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
@@ -391,7 +407,10 @@ pub enum Fault {
         message: String,
     },
     /// Blocks in a read from a socket that never answers.
-    BlockInSocketRead,
+    BlockInSocketRead {
+        /// Which of its calls does not return.
+        during: OperatorCall,
+    },
     /// Waits this long for every row from there on, in user code.
     Delay {
         /// Per row.

@@ -76,7 +76,7 @@ impl Runs {
 }
 
 /// All steps, the shorter ones first.
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     Step {
         name: "deny",
         about: "licences, sources and duplicates of all dependencies",
@@ -99,6 +99,14 @@ const STEPS: [Step; 11] = [
         takes: "25 minutes",
         runs: Runs::Tests("test(a_storm_of_kills)"),
         variables: &[("TEST_STORMS", "10")],
+        result: "tests run:",
+    },
+    Step {
+        name: "rounds",
+        about: "field cases that go wrong once in twenty times, twenty times",
+        takes: "15 minutes",
+        runs: Runs::Tests("test(rounds::)"),
+        variables: &[("TEST_ROUNDS", "20")],
         result: "tests run:",
     },
     Step {

@@ -93,13 +93,18 @@ fn a_jobmanager_that_is_told_to_go_ends_well_and_its_jobs_go_on_with_the_next() 
     LEDGER.judge(&out);
 }
 
-/// A job whose only subtask blocks in a system call behind its fifth row.
-fn blocked_job() -> Job {
+/// A job whose only subtask blocks in a system call: with its fifth row, or in the next call of
+/// another kind.
+fn blocked_job(during: &str) -> Job {
     Job::new("blocked")
+        .checkpoints("interval: 200ms")
         .set("task.cancellation.interval", "1s")
         .set("task.cancellation.timeout", "4s")
         .generator("rows", "rate: 50", "key: { key: 10 }")
-        .inject("stuck-lookup", "block: { at: 5, in: socket }")
+        .inject(
+            "stuck-lookup",
+            &format!("block: {{ at: 5, in: socket, during: {during} }}"),
+        )
         .sink("blackhole")
 }
 
@@ -118,18 +123,22 @@ fn restarts(cluster: &Cluster, job: &str) -> u64 {
 }
 
 /// Cancels a job whose task does not react, and looks at what is left.
-fn ends_in_bounded_time(stop_the_process: bool) {
+fn ends_in_bounded_time(during: &str, stop_the_process: bool) {
     let cluster = Cluster::start(1, 2);
     let healthy = cluster.submit(&healthy_job().write(cluster.dir(), "healthy"), "healthy");
     cluster.until_job(&healthy, "RUNNING");
     let before = cluster.children("taskmanager-1");
-    let blocked = cluster.submit(&blocked_job().write(cluster.dir(), "blocked"), "blocked");
-    cluster.until_job(&blocked, "RUNNING");
+    let blocked = blocked_job(during).write(cluster.dir(), "blocked");
+    let blocked = cluster.submit(&blocked, "blocked");
+    let its_own = || {
+        let mut after = cluster.children("taskmanager-1").into_iter();
+        after.find(|id| !before.contains(id))
+    };
+    wait_until(&cluster, "it has a process of its own", || {
+        its_own().is_some()
+    });
+    let process = its_own().expect("there was one");
     std::thread::sleep(Duration::from_secs(3));
-    let mut after = cluster.children("taskmanager-1").into_iter();
-    let process = after
-        .find(|id| !before.contains(id))
-        .expect("a process of its own");
     if stop_the_process {
         send("-STOP", process);
     }
@@ -176,13 +185,31 @@ fn ends_in_bounded_time(stop_the_process: bool) {
 // HND-059: the slot comes back, the other job notices nothing, and the log says which task.
 #[test]
 fn a_task_that_blocks_in_a_call_does_not_hold_up_its_cancellation() {
-    ends_in_bounded_time(false);
+    ends_in_bounded_time("process", false);
+}
+
+// HND-059: blocked before the first row.
+#[test]
+fn a_task_that_blocks_in_open_does_not_hold_up_its_cancellation() {
+    ends_in_bounded_time("open", false);
+}
+
+// HND-059: blocked in a snapshot.
+#[test]
+fn a_task_that_blocks_in_a_snapshot_does_not_hold_up_its_cancellation() {
+    ends_in_bounded_time("snapshot", false);
+}
+
+// HND-059: blocked in what it does to end.
+#[test]
+fn a_task_that_blocks_in_close_does_not_hold_up_its_cancellation() {
+    ends_in_bounded_time("close", false);
 }
 
 // HND-059: also where nothing in the process can react.
 #[test]
 fn a_job_process_that_stands_still_does_not_hold_up_its_cancellation() {
-    ends_in_bounded_time(true);
+    ends_in_bounded_time("process", true);
 }
 
 #[test]

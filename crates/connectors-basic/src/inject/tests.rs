@@ -139,23 +139,34 @@ fn delays_row_by_row_so_that_control_is_looked_at_between() {
 }
 
 #[test]
-fn a_blocked_read_stays_blocked() {
-    let (done, came_back) = std::sync::mpsc::channel();
-    // It never comes back, so nobody can wait for it.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a thread that is left behind for good"
-    )]
-    thread::spawn(move || {
-        let mut harness = start(
-            &inject(Fault::BlockInSocketRead, 1),
-            info(0, 1, 0),
-            &fresh(),
-        );
-        let _ = done.send(harness.process(rows(1)).is_err());
-    });
-    let waited = came_back.recv_timeout(Duration::from_millis(200));
-    assert_eq!(waited, Err(std::sync::mpsc::RecvTimeoutError::Timeout));
+fn a_blocked_call_is_the_one_that_was_named_and_stays_blocked() {
+    use OperatorCall::{Close, Open, Process, Snapshot};
+    for during in [Open, Process, Snapshot, Close] {
+        let (done, came_back) = std::sync::mpsc::channel();
+        // It never comes back, so nobody can wait for it.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a thread that is left behind for good"
+        )]
+        thread::spawn(move || {
+            let config = inject(Fault::BlockInSocketRead { during }, 2);
+            let mut harness = start(&config, info(0, 1, 0), &fresh());
+            let _ = done.send(Open);
+            let _ = harness.process(rows(1));
+            let _ = harness.snapshot();
+            let _ = harness.process(rows(1));
+            let _ = done.send(Process);
+            let _ = harness.snapshot();
+            let _ = done.send(Snapshot);
+            harness.operator.close();
+            let _ = done.send(Close);
+        });
+        let next = || came_back.recv_timeout(Duration::from_millis(200)).ok();
+        let returned: Vec<_> = std::iter::from_fn(next).collect();
+        let calls = [Open, Process, Snapshot, Close];
+        let expected = calls.into_iter().take_while(|call| *call != during);
+        assert_eq!(returned, expected.collect::<Vec<_>>(), "{during:?}");
+    }
 }
 
 #[test]

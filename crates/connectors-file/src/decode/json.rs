@@ -2,7 +2,8 @@
 //!
 //! Our own reader, because a row needs what others give up: numbers by their digits and not
 //! through a double, the exact place of a mistake, nothing for what is not declared. Of keys that
-//! come twice the last one counts; a key that is missing is NULL.
+//! come twice the last one counts; a key that is missing is NULL,
+//! or makes the record a bad one.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,6 +25,8 @@ pub(super) struct Names {
     /// In order of the columns, with quotes: records tend to have their keys in that order and form.
     /// Empty for a name that is written with escapes.
     in_order: Vec<String>,
+    /// Whether each must be there.
+    required: bool,
 }
 
 impl Names {
@@ -36,7 +39,13 @@ impl Names {
         Self {
             columns: names().cloned().zip(0..).collect(),
             in_order: names().map(quoted).collect(),
+            required: false,
         }
+    }
+
+    /// Whether a record without one of them is bad.
+    pub(super) fn are_required(&mut self, required: bool) {
+        self.required = required;
     }
 
     /// The bytes of the key of this column, quotes included, if the text starts with it.
@@ -95,10 +104,17 @@ pub(super) fn record(text: &str, names: &Names, rows: &mut Rows) -> Result<(), F
             None => cursor.skip_value(1, &mut rows.scratch)?,
         }
     }
+    let end = cursor.at - 1;
     cursor.skip_space();
-    match cursor.peek() {
+    if cursor.peek().is_some() {
+        return cursor.flaw("something follows the object; a line holds one");
+    }
+    match rows.first_missing().filter(|_| names.required) {
+        Some(name) => {
+            let what = format!("the object ends without the field {name:?}");
+            Err(Flaw { at: end, what })
+        }
         None => Ok(()),
-        Some(_) => cursor.flaw("something follows the object; a line holds one"),
     }
 }
 

@@ -71,6 +71,14 @@ impl Decoder {
         Ok(Self { rows, form })
     }
 
+    /// Whether a JSON object without the field of a column is a bad record.
+    pub(crate) fn failing_on_missing_fields(mut self, fails: bool) -> Self {
+        if let Form::Json(names) = &mut self.form {
+            names.are_required(fails);
+        }
+        self
+    }
+
     /// Adds a record's row.
     pub(crate) fn record(&mut self, record: &[u8]) -> Result<Decoded, Flaw> {
         let text = std::str::from_utf8(record).map_err(|error| not_utf8(error.valid_up_to()))?;

@@ -21,6 +21,8 @@ use super::types::ColumnType;
 /// One value of the row that is being set.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Slot {
+    /// The record says nothing of it: NULL.
+    Missing,
     Null,
     Int(i64),
     Double(f64),
@@ -82,7 +84,7 @@ impl Rows {
             builders: builders
                 .map(|(field, of)| Builder::new(field, *of))
                 .collect(),
-            slots: vec![Slot::Null; types.len()],
+            slots: vec![Slot::Missing; types.len()],
             types,
             scratch: String::new(),
             rows: 0,
@@ -108,7 +110,7 @@ impl Rows {
 
     /// Forgets what was set and not committed.
     pub(super) fn begin(&mut self) {
-        self.slots.fill(Slot::Null);
+        self.slots.fill(Slot::Missing);
         self.scratch.clear();
     }
 
@@ -117,10 +119,16 @@ impl Rows {
         self.slots[column] = slot;
     }
 
+    /// The name of the first column that was not set.
+    pub(super) fn first_missing(&self) -> Option<&str> {
+        let column = self.slots.iter().position(|slot| *slot == Slot::Missing)?;
+        Some(self.schema.field(column).name())
+    }
+
     /// Adds the row that was set.
     pub(super) fn commit(&mut self, record: &str) -> Result<(), Flaw> {
-        let is_missing = |column: &&usize| self.slots[**column] == Slot::Null;
-        if let Some(column) = self.required.iter().find(is_missing) {
+        let is_null = |column: &&usize| matches!(self.slots[**column], Slot::Missing | Slot::Null);
+        if let Some(column) = self.required.iter().find(is_null) {
             let name = self.schema.field(*column).name();
             let what = format!("column {name:?} is missing or NULL and must not be");
             return Err(Flaw { at: 0, what });
@@ -188,7 +196,7 @@ impl Builder {
             (Self::Float(builder), Slot::Double(value)) => builder.append_value(*value as f32),
             (Self::Boolean(builder), Slot::Bool(value)) => builder.append_value(*value),
             (Self::Decimal(builder), Slot::Decimal(value)) => builder.append_value(*value),
-            (builder, Slot::Null) => builder.append_null(),
+            (builder, Slot::Missing | Slot::Null) => builder.append_null(),
             _ => unreachable!("a slot was set to a value of another type than its column's"),
         }
         size_of::<i64>()

@@ -108,6 +108,32 @@ fn dirty_json_is_a_row_or_an_error_with_its_place_and_never_a_row_of_nulls() {
     }
 }
 
+// Proves HND-038.
+#[test]
+fn a_field_that_must_be_there_may_be_null_but_not_missing() {
+    let strict = |record: &str| {
+        let decoder = decoder(&FileFormat::JsonLines, &id_and_name());
+        one(decoder.failing_on_missing_fields(true), record.as_bytes())
+    };
+    assert_eq!(strict(r#"{"id":3,"name":null}"#).unwrap(), "3|-");
+    assert_eq!(strict(r#"{"name":"a","id":1,"x":2}"#).unwrap(), "1|a");
+    assert_eq!(
+        strict(r#"{"id":2} "#).unwrap_err(),
+        "8: the object ends without the field \"name\""
+    );
+    assert_eq!(
+        strict("{}").unwrap_err(),
+        "2: the object ends without the field \"id\""
+    );
+    // An empty line is no object.
+    assert_eq!(strict("").unwrap(), "nothing");
+    assert!(
+        strict(r#"{"id":2} x"#)
+            .unwrap_err()
+            .contains("something follows")
+    );
+}
+
 // Proves HND-037.
 #[test]
 fn numbers_keep_their_digits_or_are_refused() {

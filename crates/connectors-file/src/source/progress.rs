@@ -61,7 +61,8 @@ impl Progress {
             FileFormat::Csv { delimiter } => Framer::Csv(CsvFramer::new(delimiter, line_bytes_max)),
             FileFormat::Parquet => return Err(fault::internal("a Parquet file has no lines")),
         };
-        let decoder = Decoder::new(&config.format, &config.schema)?;
+        let decoder = Decoder::new(&config.format, &config.schema)?
+            .failing_on_missing_fields(config.fail_on_missing_field);
         // A split in the middle starts with the line end before its first byte.
         let alignment = Mark {
             offset: split.start.saturating_sub(1),

@@ -1,7 +1,7 @@
 //! Faults on purpose: as a step and as an option of sources.
 
 use arrow::datatypes::SchemaRef;
-use millstream_graph::{Fault, Inject, OperatorKind};
+use millstream_graph::{Fault, Inject, OperatorCall, OperatorKind};
 
 use super::Built;
 use crate::fault::FaultKind;
@@ -53,7 +53,14 @@ fn fault(fields: &Fields<'_>) -> Option<(Fault, u64)> {
         "panic" => Fault::Panic {
             message: message()?,
         },
-        "block" => Fault::BlockInSocketRead,
+        "block" => Fault::BlockInSocketRead {
+            during: match inner.word("during")? {
+                "open" => OperatorCall::Open,
+                "snapshot" => OperatorCall::Snapshot,
+                "close" => OperatorCall::Close,
+                _ => OperatorCall::Process,
+            },
+        },
         "delay" => Fault::Delay {
             per_row: inner.duration("per-row")?,
         },

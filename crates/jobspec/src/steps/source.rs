@@ -48,6 +48,7 @@ pub(crate) fn build(
             "zstd" => Compression::Zstd,
             _ => Compression::Auto,
         },
+        fail_on_missing_field: fields.bool("fail-on-missing-field")?,
     };
     Some(Built {
         kind: OperatorKind::FileSource(source),

@@ -23,6 +23,13 @@ pub(super) const FAULT: Form = Form {
 const ONE_OF: &[&str] = &["fail", "panic", "block", "delay", "refuse-snapshot"];
 const PLACES: &[Choice] = &[word("socket", &[])];
 
+const CALLS: &[Choice] = &[
+    word("process", &[]),
+    word("open", &[]),
+    word("snapshot", &[]),
+    word("close", &[]),
+];
+
 const AT: Key = key(
     "at",
     Shape::Scalar(Kind::int(1, i64::MAX as u64)),
@@ -54,13 +61,26 @@ const BLOCK: Form = Form {
     name: "block",
     means: "Blocks for ever.",
     keys: &[&[
-        AT,
+        key(
+            "at",
+            Shape::Scalar(Kind::int(1, i64::MAX as u64)),
+            "The row that it does not pass on. With `during: snapshot` or `close`, the row behind \
+             which that call blocks; with `open` it has no effect.",
+        )
+        .default("1"),
         key(
             "in",
             Shape::Scalar(Kind::Choice(PLACES)),
             "What it blocks in: a read from a socket that never answers.",
         )
         .default("socket"),
+        key(
+            "during",
+            Shape::Scalar(Kind::Choice(CALLS)),
+            "Which call does not return: that with the row, the one before the first row, the next \
+             snapshot, or the one at the end.",
+        )
+        .default("process"),
     ]],
     one_of: &[],
 };
@@ -114,7 +134,8 @@ const FAULTS: &[Key] = &[
     key(
         "block",
         Shape::Form(&BLOCK),
-        "Blocks in a real read from a socket that never answers: `{ at: 100, in: socket }`.",
+        "Blocks in a real read from a socket that never answers: `{ at: 100, in: socket, during: \
+         process }`.",
     ),
     key(
         "delay",

@@ -123,6 +123,14 @@ const FILE_KEYS: &[Key] = &[
     .default("fail")
     .only_with("format", LINES),
     key(
+        "fail-on-missing-field",
+        Shape::Scalar(Kind::Bool),
+        "Whether an object without the field of a declared column is a bad record. A field that is \
+         there and `null` is NULL all the same.",
+    )
+    .default("false")
+    .only_with("format", &["json"]),
+    key(
         "interval",
         Shape::Scalar(Kind::duration_from_millis(10)),
         "Time between two looks for new files.",

@@ -168,6 +168,7 @@ fn parquet_files_take_only_what_has_its_effect() {
         "max-line: 1 MiB",
         "compression: gzip",
         "delimiter: ;",
+        "fail-on-missing-field: true",
     ] {
         let found = of(&format!("{parquet}, columns: {{a: INT}}, {key}}}"));
         let name = key.split(':').next().unwrap();

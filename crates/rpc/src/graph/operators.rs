@@ -1,8 +1,8 @@
 //! What operators do.
 
 use millstream_graph::{
-    AggregateColumn, AggregateFunction, Emit, Fault, FileSink, Inject, NamedExpr, OperatorKind,
-    ParquetCompression, SinkFormat,
+    AggregateColumn, AggregateFunction, Emit, Fault, FileSink, Inject, NamedExpr, OperatorCall,
+    OperatorKind, ParquetCompression, SinkFormat,
 };
 
 use super::{columns_from_wire, columns_to_wire, schema, sources};
@@ -258,7 +258,17 @@ fn inject_to_wire(inject: &Inject) -> pb::Inject {
     let fault = match &inject.fault {
         Fault::Fail { message } => F::Fail(message.clone()),
         Fault::Panic { message } => F::Panic(message.clone()),
-        Fault::BlockInSocketRead => F::BlockInSocketRead(pb::BlockInSocketRead {}),
+        Fault::BlockInSocketRead { during } => {
+            let during = match during {
+                OperatorCall::Open => pb::OperatorCall::Open,
+                OperatorCall::Process => pb::OperatorCall::Process,
+                OperatorCall::Snapshot => pb::OperatorCall::Snapshot,
+                OperatorCall::Close => pb::OperatorCall::Close,
+            };
+            F::BlockInSocketRead(pb::BlockInSocketRead {
+                during: during.into(),
+            })
+        }
         Fault::Delay { per_row } => F::DelayPerRow(duration_to_wire(*per_row)),
         Fault::RefuseSnapshot { message } => F::RefuseSnapshot(message.clone()),
     };
@@ -275,7 +285,17 @@ fn inject_from_wire(message: pb::Inject) -> Result<Inject, DecodeError> {
     let fault = match message.fault.ok_or(missing("Inject", "fault"))? {
         F::Fail(message) => Fault::Fail { message },
         F::Panic(message) => Fault::Panic { message },
-        F::BlockInSocketRead(_) => Fault::BlockInSocketRead,
+        F::BlockInSocketRead(block) => Fault::BlockInSocketRead {
+            during: match pb::OperatorCall::try_from(block.during) {
+                Ok(pb::OperatorCall::Unspecified | pb::OperatorCall::Process) => {
+                    OperatorCall::Process
+                }
+                Ok(pb::OperatorCall::Open) => OperatorCall::Open,
+                Ok(pb::OperatorCall::Snapshot) => OperatorCall::Snapshot,
+                Ok(pb::OperatorCall::Close) => OperatorCall::Close,
+                Err(_) => return Err(unknown("BlockInSocketRead", "during", block.during)),
+            },
+        },
         F::DelayPerRow(delay) => Fault::Delay {
             per_row: duration_from_wire("Inject", "delay_per_row", Some(delay))?,
         },

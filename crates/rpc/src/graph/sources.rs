@@ -36,6 +36,7 @@ pub(super) fn file_to_wire(source: &FileSource) -> Result<pb::FileSource, Encode
         on_error: on_error.into(),
         max_line_bytes: source.max_line_bytes,
         compression: compression.into(),
+        fail_on_missing_field: source.fail_on_missing_field,
     })
 }
 
@@ -76,6 +77,7 @@ pub(super) fn file_from_wire(message: pb::FileSource) -> Result<FileSource, Deco
         on_error,
         max_line_bytes: message.max_line_bytes,
         compression,
+        fail_on_missing_field: message.fail_on_missing_field,
     })
 }
 

@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use millstream_graph::{
     AggregateColumn, AggregateFunction, BadRecordPolicy, Compression, Emit, Fault, FileFormat,
     FileSink, FileSource, GeneratorColumn, GeneratorSource, GeneratorValue, Inject, NamedExpr,
-    OperatorKind, ParquetCompression, SinkFormat,
+    OperatorCall, OperatorKind, ParquetCompression, SinkFormat,
 };
 use proptest::prelude::*;
 
@@ -45,6 +45,7 @@ fn nested_types() -> Vec<DataType> {
 fn file(format: FileFormat, on_error: BadRecordPolicy) -> FileSource {
     FileSource {
         path: "/data/**/*.md".into(),
+        fail_on_missing_field: format == FileFormat::JsonLines,
         format,
         schema: schema([DataType::Utf8]),
         split_bytes: 64 << 20,
@@ -101,12 +102,16 @@ fn aggregates() -> Vec<AggregateColumn> {
     functions.map(column).collect()
 }
 
-fn faults() -> [Fault; 5] {
+fn faults() -> [Fault; 8] {
     let message = || "on purpose".to_owned();
+    let blocked = |during| Fault::BlockInSocketRead { during };
     [
         Fault::Fail { message: message() },
         Fault::Panic { message: message() },
-        Fault::BlockInSocketRead,
+        blocked(OperatorCall::Open),
+        blocked(OperatorCall::Process),
+        blocked(OperatorCall::Snapshot),
+        blocked(OperatorCall::Close),
         Fault::Delay {
             per_row: Duration::from_nanos(1_500_000_001),
         },

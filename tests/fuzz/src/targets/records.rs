@@ -74,6 +74,7 @@ fn read_in_ways(data: &[u8], format: FileFormat, columns: &[(&str, DataType)]) {
             split_bytes,
             on_error: BadRecordPolicy::Skip,
             max_line_bytes: 200,
+            fail_on_missing_field: first % 2 == 1,
         };
         whole(&fs, &source, &schema, rows).unwrap_or(Read::Refused)
     };

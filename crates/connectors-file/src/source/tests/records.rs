@@ -109,10 +109,25 @@ fn bad_records_fail_are_counted_or_become_dead_letters() {
         .to_string();
     assert!(error.contains("\"/d/a.csv\", line 6, column 5"), "{error}");
 
+    let strict = |config| FileSource {
+        fail_on_missing_field: true,
+        ..config
+    };
+    let error = read(&fs, &strict(json_source("/d/a.jsonl"))).err().unwrap();
+    assert!(
+        error.to_string().starts_with(
+            "bad record in \"/d/a.jsonl\", line 2, column 8 (byte 27): the object ends without"
+        ),
+        "{error}"
+    );
+
     let skip = |config| FileSource {
         on_error: BadRecordPolicy::Skip,
         ..config
     };
+    let found = read(&fs, &skip(strict(json_source("/d/a.jsonl")))).unwrap();
+    assert_eq!(found.rows(), ["1|a", "3|-", "4|y"]);
+    assert_eq!(found.bad_records, 4);
     let found = read(&fs, &skip(json_source("/d/a.jsonl"))).unwrap();
     assert_eq!(found.rows(), ["1|a", "2|-", "3|-", "4|y", "6|-"]);
     assert_eq!((found.bad_records, found.letters.len()), (2, 0));
