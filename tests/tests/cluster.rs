@@ -18,6 +18,8 @@ mod field_cases;
 mod fixture;
 #[path = "cluster/hostile.rs"]
 mod hostile;
+#[path = "cluster/incremental.rs"]
+mod incremental;
 #[path = "cluster/job.rs"]
 mod job;
 #[path = "cluster/kills.rs"]

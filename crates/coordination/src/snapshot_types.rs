@@ -59,7 +59,8 @@ impl TaskSnapshot {
         self.handles().filter_map(StateHandle::object)
     }
 
-    fn handles(&self) -> impl Iterator<Item = &StateHandle> {
+    /// Every handle inside.
+    pub fn handles(&self) -> impl Iterator<Item = &StateHandle> {
         let operators = self.operators.values();
         operators.flat_map(OperatorSubtaskState::handles)
     }

@@ -104,6 +104,9 @@ pub struct Barrier {
     pub age: Duration,
     /// When that was, on this process' clock.
     pub learnt_at: MonoTime,
+    /// The newest complete checkpoint when it was triggered: what the snapshot may stand on, whether
+    /// its notification arrived or not.
+    pub completed: Option<CheckpointId>,
 }
 
 impl Barrier {

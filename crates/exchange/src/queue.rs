@@ -152,6 +152,7 @@ mod tests {
             kind: BarrierKind::Checkpoint,
             age: Duration::ZERO,
             learnt_at: MonoTime::ZERO,
+            completed: None,
         }
     }
 

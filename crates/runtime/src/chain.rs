@@ -289,6 +289,15 @@ impl Chain {
             .all(|link| link.inner.commits.as_ref().is_none_or(committed))
     }
 
+    /// A checkpoint is complete: snapshots may stand on it.
+    pub(crate) fn checkpoint_completed(&mut self, checkpoint: CheckpointId) {
+        for link in &mut self.links {
+            if let Some(backend) = &mut link.inner.backend {
+                backend.checkpoint_completed(checkpoint);
+            }
+        }
+    }
+
     /// The synchronous part of a snapshot: freezes keyed state and takes operator state.
     pub(crate) fn snapshot(
         &mut self,

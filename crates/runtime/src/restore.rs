@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use millstream_coordination::failure::{FailureInfo, FailureKind};
 use millstream_coordination::restore::RestoreSubtask;
+use millstream_coordination::snapshot_types::is_shared;
 use millstream_env::{Env, StopSignal, fail_points};
 use millstream_operator::RestoredState;
 use millstream_snapshot::Store;
@@ -95,6 +96,12 @@ impl Restorer<'_> {
         backend
             .restore(&mut parts, RestorePolicy::RequireAll)
             .map_err(|error| failure::of_state(FailureKind::Restore, &error))?;
+        // What belongs to the restored checkpoint alone goes with it.
+        let handles: Vec<_> = state.keyed.iter().map(|k| k.handle.clone()).collect();
+        let mut objects = handles.iter().filter_map(StateHandle::object);
+        if objects.all(is_shared) {
+            backend.adopt(self.restore.checkpoint, &handles);
+        }
         Ok(backend)
     }
 

@@ -14,13 +14,14 @@ use millstream_coordination::snapshot_types::{
     CheckpointMetrics, KeyedHandle, OperatorSubtaskState, TaskSnapshot,
 };
 use millstream_env::{Env, StopSignal, fail_points};
+use millstream_snapshot::files::SnapshotUploads;
 use millstream_snapshot::names::{CheckpointDir, Nonce};
 use millstream_snapshot::upload::{Pace, Placement, SnapshotUploader};
 use millstream_state::SnapshotWork;
 use millstream_telemetry::catalog;
 use millstream_types::sabotage::Rule;
 use millstream_types::{
-    CheckpointId, Epoch, JobId, KeyGroupRange, MonoTime, OperatorUid, SubtaskId,
+    CheckpointId, Epoch, JobId, KeyGroupRange, MonoTime, OperatorUid, StateHandle, SubtaskId,
 };
 
 use crate::activity::Activity;
@@ -184,11 +185,16 @@ async fn upload(
         let begun_at = target.env.clock().monotonic();
         let mut state = OperatorSubtaskState::default();
         if let Some(keyed) = work.keyed {
-            let handle = upload_keyed(target, uploader, placement, keyed, stop).await?;
-            state.keyed.push(KeyedHandle {
-                range: target.range,
-                handle,
-            });
+            let receipt = keyed.receipt();
+            let handles = upload_keyed(target, uploader, dir, keyed, stop).await?;
+            if let Some(receipt) = receipt {
+                receipt(&handles);
+            }
+            let range = target.range;
+            let keyed = handles.into_iter();
+            state
+                .keyed
+                .extend(keyed.map(|handle| KeyedHandle { range, handle }));
         }
         if !work.elements.is_empty() {
             let bytes = encode_elements(&work.elements);
@@ -215,34 +221,30 @@ async fn upload(
 async fn upload_keyed(
     target: &SnapshotTarget,
     uploader: &SnapshotUploader,
-    placement: Placement,
+    dir: CheckpointDir,
     work: Box<dyn SnapshotWork>,
     stop: &StopSignal,
-) -> Result<millstream_types::StateHandle, String> {
+) -> Result<Vec<StateHandle>, String> {
     let spawner = target.env.spawner();
     let pace = match spawner.is_inline() {
         true => Pace::Inline,
         false => Pace::Thread,
     };
-    let (mut sink, upload) = uploader.begin(placement, pace, stop.clone());
+    let subtask = target.task.subtask;
+    let (mut files, coming) = SnapshotUploads::begin(uploader, dir, subtask, pace, stop.clone());
     let write = move || {
-        let summary = work
-            .run(&mut sink)
-            .map_err(|error| millstream_telemetry::chain(&error))?;
-        sink.finish(&summary)
-            .map_err(|error| millstream_telemetry::chain(&error))
+        let written = work.run(&mut files);
+        written.map_err(|error| millstream_telemetry::chain(&error))
     };
     let writing = match pace {
         Pace::Inline => spawner.blocking("snapshot-writer", write),
         Pace::Thread => spawner.thread("snapshot-writer", write),
     };
-    let handle = upload
-        .run()
-        .await
-        .map_err(|error| millstream_telemetry::chain(&error));
+    let handles = coming.run().await;
+    let handles = handles.map_err(|error| millstream_telemetry::chain(&error));
     // The writer's own error says more than that its upload was dropped.
     match writing.await {
-        Ok(Ok(())) => handle,
+        Ok(Ok(_)) => handles,
         Ok(Err(error)) => Err(error),
         Err(error) => Err(millstream_telemetry::chain(&error)),
     }

@@ -2,7 +2,8 @@
 //!
 //! Invariants: only names that were made for this purpose are deleted, by list, never by folder;
 //! whoever calls has re-read its claim as tip, and knows that the uploader stopped or waited 60 s
-//! (fence F10); shared objects are not deleted here. In doubt, leak: a sweep finds it later.
+//! (fence F10); of shared objects only those that the caller names, or that an earlier epoch wrote and
+//! nobody uses. In doubt, leak: a sweep finds it later.
 
 use std::collections::BTreeSet;
 
@@ -77,11 +78,13 @@ async fn in_directories(
 
 /// Deletes what the epochs before this one left behind, but for the checkpoints that the chain
 /// retains: tries that a crash ended, and checkpoints that an owner who died would have deleted.
-/// Shared objects stay. The number of objects that are gone.
+/// Of shared objects those that are not in use; all stay where it is not known which are. The
+/// number of objects that are gone.
 pub async fn sweep(
     job_store: &Store,
     before: Epoch,
     retained: &BTreeSet<CheckpointId>,
+    shared_in_use: Option<&BTreeSet<ObjectName>>,
 ) -> Result<u64, StoreError> {
     let (mut n_deleted, mut after) = (0, None);
     loop {
@@ -89,6 +92,9 @@ pub async fn sweep(
         let is_left_over = |name: &&ObjectName| match names::parse(name) {
             Some(Named::Private(dir) | Named::Metadata(dir)) => {
                 dir.epoch < before && !retained.contains(&dir.checkpoint)
+            }
+            Some(Named::Shared(epoch)) => {
+                epoch < before && shared_in_use.is_some_and(|in_use| !in_use.contains(*name))
             }
             Some(_) | None => false,
         };

@@ -13,6 +13,7 @@ pub mod chain;
 pub mod download;
 mod envelope;
 mod error;
+pub mod files;
 pub mod gc;
 pub mod jobs;
 mod local;

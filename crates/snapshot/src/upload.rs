@@ -85,7 +85,11 @@ impl SnapshotUploader {
         let upload = SnapshotUpload {
             store: self.store.clone(),
             name,
-            inline_bytes: self.inline_bytes,
+            inline_bytes: match placement {
+                Placement::Private(..) => self.inline_bytes,
+                // Each checkpoint that refers to it would repeat it.
+                Placement::Shared(..) => 0,
+            },
             receiver,
             cancel,
         };

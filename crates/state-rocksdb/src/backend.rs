@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use millstream_state::format::{SnapshotHeader, SnapshotWriter};
+use millstream_state::format::{Contents, SnapshotHeader, SnapshotWriter};
 use millstream_state::layers::{Freeze, Layers};
 use millstream_state::{
-    KeyedStateBackend, RestorePolicy, RestoreSummary, Scan, ScanPage, SnapshotSink, SnapshotSource,
-    SnapshotSummary, SnapshotWork, StateError, StateKeys, StateTable, StateUsage, ValueBuffer,
-    restore_parts,
+    CheckpointFiles, KeyedStateBackend, Receipt, RestorePolicy, RestoreSummary, Scan, ScanPage,
+    Sharing, SnapshotFiles, SnapshotSource, SnapshotSummary, SnapshotWork, StateError, StateKeys,
+    StateTable, StateUsage, ValueBuffer, restore_parts,
 };
-use millstream_types::{CheckpointId, KeyGroupRange, MaxParallelism};
+use millstream_types::{CheckpointId, KeyGroupRange, MaxParallelism, StateHandle};
 
 use crate::base::RocksBase;
-use crate::ingest::Ingest;
+use crate::journal::Cut;
 use crate::{RocksMemory, StateDirectory};
 
 /// Keyed state in RocksDB, below two dirty maps in memory.
@@ -26,6 +26,17 @@ pub struct RocksBackend {
     table: StateTable,
     max: MaxParallelism,
     layers: Layers<RocksBase>,
+    /// Whether what was restored is in files that changes may stand behind.
+    restored_own: bool,
+}
+
+/// What snapshots are made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SnapshotForm {
+    /// Everything, each time.
+    Full,
+    /// Mostly what changed, behind the files of a completed checkpoint.
+    Incremental,
 }
 
 impl RocksBackend {
@@ -37,13 +48,50 @@ impl RocksBackend {
         range: KeyGroupRange,
         max: MaxParallelism,
         memory: &RocksMemory,
+        form: SnapshotForm,
     ) -> Result<Self, StateError> {
-        let base = Arc::new(RocksBase::create(directory, table.len(), memory)?);
+        let changes_of = match form {
+            SnapshotForm::Full => None,
+            SnapshotForm::Incremental => Some(header(&table, range, max, CheckpointId(0))),
+        };
+        let base = RocksBase::create(directory, table.len(), memory, changes_of)?;
+        let base = Arc::new(base);
         Ok(Self {
+            restored_own: false,
             table,
             max,
             layers: Layers::new(base, range, memory.dirty_bytes_max()),
         })
+    }
+}
+
+fn header(
+    table: &StateTable,
+    range: KeyGroupRange,
+    max_parallelism: MaxParallelism,
+    checkpoint: CheckpointId,
+) -> SnapshotHeader {
+    SnapshotHeader {
+        checkpoint,
+        contents: Contents::All,
+        max_parallelism,
+        range,
+        states: table.stored(),
+    }
+}
+
+impl CheckpointFiles for RocksBackend {
+    fn checkpoint_completed(&mut self, checkpoint: CheckpointId) {
+        if let Some(journal) = self.layers.base().journal() {
+            journal.completed(checkpoint);
+        }
+    }
+
+    fn adopt(&mut self, checkpoint: CheckpointId, files: &[StateHandle]) {
+        if let Some(journal) = self.layers.base().journal().filter(|_| self.restored_own) {
+            let header = header(&self.table, self.layers.range(), self.max, checkpoint);
+            journal.adopt(header, files);
+        }
     }
 }
 
@@ -71,14 +119,14 @@ impl KeyedStateBackend for RocksBackend {
 
     fn snapshot(&mut self, checkpoint: CheckpointId) -> Result<Box<dyn SnapshotWork>, StateError> {
         let freeze = self.layers.freeze(checkpoint)?;
+        let header = header(&self.table, self.layers.range(), self.max, checkpoint);
+        let base = self.layers.base().clone();
+        if let Some(journal) = base.journal() {
+            journal.begin(header.clone());
+        }
         Ok(Box::new(RocksSnapshot {
-            header: SnapshotHeader {
-                checkpoint,
-                max_parallelism: self.max,
-                range: self.layers.range(),
-                states: self.table.stored(),
-            },
-            base: self.layers.base().clone(),
+            header,
+            base,
             freeze,
         }))
     }
@@ -89,11 +137,13 @@ impl KeyedStateBackend for RocksBackend {
         policy: RestorePolicy,
     ) -> Result<RestoreSummary, StateError> {
         let (range, max) = (self.layers.range(), self.max);
-        let mut ingest = Ingest::new(self.layers.base())?;
+        let mut ingest = self.layers.base().restoring()?;
         let summary = restore_parts(parts, &mut self.table, range, max, policy, |key, stored| {
             ingest.put(key, Some(stored))
         })?;
         ingest.finish()?;
+        self.restored_own = summary.is_own;
+        self.layers.base().has_grown(summary.bytes);
         Ok(summary)
     }
 
@@ -113,7 +163,20 @@ impl SnapshotWork for RocksSnapshot {
         self.header.checkpoint
     }
 
-    fn run(self: Box<Self>, sink: &mut dyn SnapshotSink) -> Result<SnapshotSummary, StateError> {
+    fn receipt(&self) -> Option<Receipt> {
+        let (base, checkpoint) = (self.base.clone(), self.header.checkpoint);
+        base.journal()?;
+        Some(Box::new(move |files| {
+            if let Some(journal) = base.journal() {
+                journal.stored(checkpoint, files);
+            }
+        }))
+    }
+
+    fn run(
+        self: Box<Self>,
+        files: &mut dyn SnapshotFiles,
+    ) -> Result<Vec<SnapshotSummary>, StateError> {
         let Self {
             header,
             freeze,
@@ -121,9 +184,35 @@ impl SnapshotWork for RocksSnapshot {
         } = *self;
         // Nothing is flushed: the view covers write buffers too, and the file is made from the
         // view. The freeze is lifted before the upload, which may take minutes.
-        let view = freeze.drain_and_lift(|_| Ok(base.db().snapshot()))?;
-        let mut writer = SnapshotWriter::new(&header, sink)?;
-        base.write_snapshot(&view, header.range, &mut writer)?;
-        writer.finish()
+        let (cut, view, live_bytes) = freeze.drain_and_lift(|_| {
+            let live_bytes = base.live_bytes();
+            let cut = match base.journal() {
+                Some(journal) => journal.cut(header.checkpoint, live_bytes)?,
+                None => Cut::All(Sharing::Private),
+            };
+            Ok((cut, base.db().snapshot(), live_bytes))
+        })?;
+        match cut {
+            Cut::All(sharing) => {
+                let mut writer = SnapshotWriter::new(&header, files.begin(sharing))?;
+                base.write_snapshot(&view, header.range, &mut writer)?;
+                let summary = writer.finish()?;
+                base.were(live_bytes, summary.bytes);
+                let stored = files.finish(&summary);
+                stored.map_err(|error| StateError::of_sink(error, summary.bytes))?;
+                Ok(vec![summary])
+            }
+            Cut::Changes {
+                behind,
+                files: changes,
+            } => {
+                drop(view);
+                for file in &behind {
+                    let reused = files.reuse(file);
+                    reused.map_err(|error| StateError::of_sink(error, 0))?;
+                }
+                changes.iter().map(|change| change.upload(files)).collect()
+            }
+        }
     }
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use millstream_state::format::SnapshotWriter;
+use millstream_state::format::{SnapshotHeader, SnapshotWriter};
 use millstream_state::layers::{Base, DirtyMap};
-use millstream_state::{ScanPage, StateError, StateId, StateKeys, ValueBuffer};
+use millstream_state::{ScanPage, SnapshotSink, StateError, StateId, StateKeys, ValueBuffer};
 use millstream_types::{KeyGroup, KeyGroupRange};
 use rocksdb::{
     ColumnFamily, ColumnFamilyDescriptor, DB, DBRawIterator, Options, ReadOptions, Snapshot,
@@ -15,6 +16,7 @@ use rocksdb::{
 
 use crate::error;
 use crate::ingest::Ingest;
+use crate::journal::Journal;
 use crate::{RocksMemory, StateDirectory};
 
 /// One database, a column family a state. Closed before its directory goes.
@@ -23,7 +25,12 @@ pub(crate) struct RocksBase {
     families: Vec<String>,
     path: PathBuf,
     options: Options,
+    drain_options: Options,
     ingest_bytes_min: usize,
+    /// None where each snapshot is of everything.
+    journal: Option<Journal>,
+    /// Bytes of the last snapshot of everything, and what was written since.
+    live_bytes: AtomicU64,
     _directory: StateDirectory,
 }
 
@@ -38,8 +45,10 @@ impl RocksBase {
         directory: StateDirectory,
         n_states: usize,
         memory: &RocksMemory,
+        changes_of: Option<SnapshotHeader>,
     ) -> Result<Self, StateError> {
         let path = directory.path().join("db");
+        let changes = directory.path().join("changes");
         let options = memory.options();
         // Names of states may hold any character, ids may not.
         let families: Vec<_> = (0..n_states).map(|id| format!("state-{id}")).collect();
@@ -52,7 +61,11 @@ impl RocksBase {
             families,
             path,
             options,
+            drain_options: memory.drain_options(),
             ingest_bytes_min: memory.ingest_bytes_min(),
+            journal: changes_of
+                .map(|header| Journal::new(changes, header, memory.small_snapshot_bytes())),
+            live_bytes: AtomicU64::new(0),
             _directory: directory,
         })
     }
@@ -65,8 +78,9 @@ impl RocksBase {
         &self.path
     }
 
-    pub(crate) fn options(&self) -> &Options {
-        &self.options
+    /// Files that bring restored state into the database.
+    pub(crate) fn restoring(&self) -> Result<Ingest<'_>, StateError> {
+        Ingest::new(self, &self.options)
     }
 
     pub(crate) fn family(&self, state: StateId) -> &ColumnFamily {
@@ -81,7 +95,7 @@ impl RocksBase {
         &self,
         view: &Snapshot<'_>,
         range: KeyGroupRange,
-        writer: &mut SnapshotWriter<'_>,
+        writer: &mut SnapshotWriter<impl SnapshotSink>,
     ) -> Result<(), StateError> {
         let mut families = Vec::with_capacity(self.families.len());
         for id in 0..self.families.len() {
@@ -105,7 +119,7 @@ impl RocksBase {
         &self,
         entries: &mut DBRawIterator<'_>,
         group: KeyGroup,
-        writer: &mut SnapshotWriter<'_>,
+        writer: &mut SnapshotWriter<impl SnapshotSink>,
     ) -> Result<(), StateError> {
         while let Some((key, stored)) = entries.item() {
             if !key.starts_with(&group.0.to_be_bytes()) {
@@ -192,11 +206,15 @@ impl Base for RocksBase {
     }
 
     fn take_over(&self, map: &DirtyMap<'_>) -> Result<(), StateError> {
+        self.has_grown(map.bytes() as u64);
         if map.bytes() < self.ingest_bytes_min || self.is_behind() {
+            self.note(map, |_, _| Ok(()))?;
             return map.write_to(self);
         }
-        let mut ingest = Ingest::new(self)?;
-        map.for_each(|key, stored| ingest.put(key, stored))?;
+        let mut ingest = Ingest::new(self, &self.drain_options)?;
+        if !self.note(map, |key, stored| ingest.put(key, stored))? {
+            map.for_each(|key, stored| ingest.put(key, stored))?;
+        }
         ingest.finish()
     }
 }
@@ -206,6 +224,49 @@ impl Base for RocksBase {
 const OVERLAPPING_FILES_MAX: u64 = 12;
 
 impl RocksBase {
+    /// Notes a map for the next snapshots, entry by entry beside something else that is done with
+    /// each. False, and nothing is done, if there is nothing to note it for.
+    fn note(
+        &self,
+        map: &DirtyMap<'_>,
+        mut also: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), StateError>,
+    ) -> Result<bool, StateError> {
+        let Some(journal) = &self.journal else {
+            return Ok(false);
+        };
+        journal.note(map.group(), |note| {
+            map.for_each(|key, stored| {
+                note.entry(key, stored)?;
+                also(key, stored)
+            })
+        })
+    }
+
+    /// The changes, where snapshots may be of those alone.
+    pub(crate) fn journal(&self) -> Option<&Journal> {
+        self.journal.as_ref()
+    }
+
+    /// No less than about the bytes of all there is.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.live_bytes.load(Ordering::Relaxed)
+    }
+
+    /// So much was written.
+    pub(crate) fn has_grown(&self, bytes: u64) {
+        self.live_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// When [`live_bytes`](Self::live_bytes) were `counted`, there were `found`.
+    pub(crate) fn were(&self, counted: u64, found: u64) {
+        match counted.checked_sub(found) {
+            Some(excess) => self.live_bytes.fetch_sub(excess, Ordering::Relaxed),
+            None => self
+                .live_bytes
+                .fetch_add(found - counted, Ordering::Relaxed),
+        };
+    }
+
     /// Whether some state has more files in its first level than it should.
     fn is_behind(&self) -> bool {
         self.families.iter().any(|name| {

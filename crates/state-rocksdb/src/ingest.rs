@@ -8,7 +8,7 @@ use std::io;
 use std::path::PathBuf;
 
 use millstream_state::{StateError, StateId};
-use rocksdb::{IngestExternalFileOptions, SstFileWriter};
+use rocksdb::{IngestExternalFileOptions, Options, SstFileWriter};
 
 use crate::base::RocksBase;
 use crate::error;
@@ -19,6 +19,7 @@ const FILE_BYTES: u64 = 64 << 20;
 /// Files being written, one a state.
 pub(crate) struct Ingest<'a> {
     base: &'a RocksBase,
+    options: &'a Options,
     directory: PathBuf,
     open: BTreeMap<StateId, OpenFile<'a>>,
     done: BTreeMap<StateId, Vec<PathBuf>>,
@@ -31,7 +32,8 @@ struct OpenFile<'a> {
 }
 
 impl<'a> Ingest<'a> {
-    pub(crate) fn new(base: &'a RocksBase) -> Result<Self, StateError> {
+    /// Files written with these options.
+    pub(crate) fn new(base: &'a RocksBase, options: &'a Options) -> Result<Self, StateError> {
         // Beside the database, on the same file system: its files are linked, not copied.
         let directory = base.path().with_file_name("ingest");
         // One that failed left its files.
@@ -44,6 +46,7 @@ impl<'a> Ingest<'a> {
         fs::create_dir(&directory).map_err(|e| error::file("create", &directory, e))?;
         Ok(Self {
             base,
+            options,
             directory,
             open: BTreeMap::new(),
             done: BTreeMap::new(),
@@ -90,7 +93,7 @@ impl<'a> Ingest<'a> {
     fn begin(&mut self) -> Result<OpenFile<'a>, StateError> {
         let path = self.directory.join(format!("{:06}.sst", self.n_files));
         self.n_files += 1;
-        let writer = SstFileWriter::create(self.base.options());
+        let writer = SstFileWriter::create(self.options);
         writer
             .open(&path)
             .map_err(|e| error::database("open", &path, e))?;

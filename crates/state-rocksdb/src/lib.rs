@@ -12,7 +12,8 @@
 //!   twice.
 //! - Dirty maps, block cache and write buffers come out of one budget, [`RocksMemory`].
 //! - A snapshot is the canonical file, whose bytes do not depend on the backend. It is read from a
-//!   view of the database that later writes cannot reach.
+//!   view of the database that later writes cannot reach. Or it is the files of a completed
+//!   checkpoint and behind them what was drained since, noted on its way into the database.
 //!
 //! Must never depend on: an executor, a clock, the store that checkpoints go to.
 
@@ -21,10 +22,12 @@ mod base;
 mod directory;
 mod error;
 mod ingest;
+mod journal;
+mod ledger;
 mod memory;
 #[cfg(test)]
 mod tests;
 
-pub use backend::RocksBackend;
+pub use backend::{RocksBackend, SnapshotForm};
 pub use directory::{StateDirectory, sweep};
 pub use memory::{RocksMemory, RocksMemoryUsage};

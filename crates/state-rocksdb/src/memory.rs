@@ -22,11 +22,19 @@ pub struct RocksMemory {
     write_buffer_bytes: usize,
     dirty_bytes_max: usize,
     ingest_bytes_min: usize,
+    small_snapshot_bytes: u64,
 }
 
 /// A smaller dirty map goes through a write buffer: a file each time would be many small ones to
 /// compact.
 const INGEST_BYTES_MIN: usize = 4 << 20;
+
+/// A snapshot of less is written whole: a restore reads one file, and that is deleted with its
+/// checkpoint.
+const SMALL_SNAPSHOT_BYTES: u64 = 1 << 20;
+
+/// RocksDB's own default, named because each level has its compression.
+const LEVELS: usize = 7;
 
 /// What RocksDB uses of its half of the budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,6 +90,7 @@ impl RocksMemory {
             write_buffer_bytes: (write_buffers_total / n_operators / 2).clamp(256 << 10, 64 << 20),
             dirty_bytes_max: budget_bytes / 4 / n_operators,
             ingest_bytes_min: INGEST_BYTES_MIN,
+            small_snapshot_bytes: SMALL_SNAPSHOT_BYTES,
         })
     }
 
@@ -92,6 +101,20 @@ impl RocksMemory {
             ingest_bytes_min: 0,
             ..self
         }
+    }
+
+    /// The same memory, where no snapshot is too small for changes.
+    #[cfg(test)]
+    pub(crate) fn always_incremental(self) -> Self {
+        Self {
+            small_snapshot_bytes: 0,
+            ..self
+        }
+    }
+
+    /// State below this is written whole in each snapshot.
+    pub(crate) fn small_snapshot_bytes(&self) -> u64 {
+        self.small_snapshot_bytes
     }
 
     /// From this size on a dirty map is drained by files.
@@ -110,6 +133,14 @@ impl RocksMemory {
             cache_bytes: self.cache.get_usage(),
             write_buffer_bytes: self.write_buffers.get_usage(),
         }
+    }
+
+    /// Options for the files that a dirty map becomes.
+    pub(crate) fn drain_options(&self) -> Options {
+        let mut options = self.options();
+        options.set_compression_per_level(&[]);
+        options.set_compression_type(DBCompressionType::None);
+        options
     }
 
     /// Options for databases and column families alike.
@@ -133,7 +164,11 @@ impl RocksMemory {
         options.set_write_buffer_manager(&self.write_buffers);
         options.set_write_buffer_size(self.write_buffer_bytes);
         options.set_max_write_buffer_number(2);
-        options.set_compression_type(DBCompressionType::Lz4);
+        // The first level's files are compacted away within minutes.
+        let mut levels = [DBCompressionType::Lz4; LEVELS];
+        levels[0] = DBCompressionType::None;
+        options.set_num_levels(LEVELS as i32);
+        options.set_compression_per_level(&levels);
         options.set_level_compaction_dynamic_level_bytes(true);
         options.set_max_background_jobs(2);
         options.set_max_open_files(1024);

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use bytes::Bytes;
-use millstream_types::{CheckpointId, Checksum};
+use millstream_types::{CheckpointId, Checksum, StateHandle};
 
 use crate::{
     RestorePolicy, RestoreSummary, Scan, ScanPage, StateError, StateKeys, StateTable, ValueBuffer,
@@ -13,7 +13,7 @@ use crate::{
 ///
 /// It is used by one thread at a time, a slice at a time. What a snapshot still has to do after
 /// [`snapshot`](Self::snapshot) returned is done by its [`SnapshotWork`] on another thread.
-pub trait KeyedStateBackend: Send {
+pub trait KeyedStateBackend: CheckpointFiles + Send {
     /// The states, with the schemas their values may have.
     fn table(&self) -> &StateTable;
 
@@ -60,6 +60,18 @@ pub trait KeyedStateBackend: Send {
     fn usage(&self) -> StateUsage;
 }
 
+/// Which files in storage later snapshots may refer to. Nothing to be done where each snapshot is of
+/// everything.
+pub trait CheckpointFiles {
+    /// This checkpoint is complete, and no older one need be: what its files hold may be left out of
+    /// later snapshots, which refer to them; files of older ones may be gone at any time.
+    fn checkpoint_completed(&mut self, _checkpoint: CheckpointId) {}
+
+    /// What was restored is what these files of a completed checkpoint hold, in their order; later
+    /// snapshots may refer to them.
+    fn adopt(&mut self, _checkpoint: CheckpointId, _files: &[StateHandle]) {}
+}
+
 /// Memory and waiting of a backend, for accounting and for `diagnose`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct StateUsage {
@@ -89,15 +101,63 @@ pub trait SnapshotWork: Send {
     /// The checkpoint this snapshot is for.
     fn checkpoint(&self) -> CheckpointId;
 
-    /// Streams the snapshot into `sink`. An error leaves the backend whole, unless it is a
-    /// [`StateError::Store`].
-    fn run(self: Box<Self>, sink: &mut dyn SnapshotSink) -> Result<SnapshotSummary, StateError>;
+    /// To be called with all files of the snapshot, in their order, when they are stored; none if
+    /// nobody wants to know.
+    fn receipt(&self) -> Option<Receipt> {
+        None
+    }
+
+    /// Writes the snapshot; returns what it wrote, a summary a file. An error leaves the backend
+    /// whole, unless it is a [`StateError::Store`].
+    fn run(
+        self: Box<Self>,
+        files: &mut dyn SnapshotFiles,
+    ) -> Result<Vec<SnapshotSummary>, StateError>;
 }
 
-/// A snapshot that was handed over whole.
+/// Tells a backend where the files of a snapshot lie.
+pub type Receipt = Box<dyn FnOnce(&[StateHandle]) + Send>;
+
+/// Who may refer to a file of a snapshot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sharing {
+    /// The snapshot's checkpoint alone.
+    Private,
+    /// Later checkpoints too.
+    Shared,
+}
+
+/// Where the files of a snapshot go, one after the other: one of all, and the changes behind it.
+pub trait SnapshotFiles {
+    /// A file that an earlier snapshot left in storage is the next one of this snapshot too.
+    fn reuse(&mut self, file: &StateHandle) -> Result<(), SinkError>;
+
+    /// Begins the next file. The one before has been finished.
+    fn begin(&mut self, sharing: Sharing) -> &mut dyn SnapshotSink;
+
+    /// Ends the file that was begun last.
+    fn finish(&mut self, summary: &SnapshotSummary) -> Result<(), SinkError>;
+}
+
+/// A sink takes a snapshot of one file.
+impl<S: SnapshotSink> SnapshotFiles for S {
+    fn reuse(&mut self, _file: &StateHandle) -> Result<(), SinkError> {
+        Err(SinkError::Failed("one sink takes one file".into()))
+    }
+
+    fn begin(&mut self, _sharing: Sharing) -> &mut dyn SnapshotSink {
+        self
+    }
+
+    fn finish(&mut self, _summary: &SnapshotSummary) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+/// A file of a snapshot that was handed over whole.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SnapshotSummary {
-    /// The checkpoint it is for.
+    /// The checkpoint it was first part of.
     pub checkpoint: CheckpointId,
     /// Length of the file.
     pub bytes: u64,
@@ -122,6 +182,12 @@ pub enum SinkError {
 pub trait SnapshotSink {
     /// Takes the next bytes of the file.
     fn write(&mut self, chunk: Bytes) -> Result<(), SinkError>;
+}
+
+impl<S: SnapshotSink + ?Sized> SnapshotSink for &mut S {
+    fn write(&mut self, chunk: Bytes) -> Result<(), SinkError> {
+        (**self).write(chunk)
+    }
 }
 
 impl SnapshotSink for Vec<u8> {

@@ -100,6 +100,12 @@ pub enum StateError {
         /// What was to be restored.
         range: KeyGroupRange,
     },
+    /// Files of one key group do not make one snapshot.
+    #[error("files of key group {} change something else than what stands before them", group.0)]
+    PartsUnrelated {
+        /// The first such group.
+        group: KeyGroup,
+    },
     /// A snapshot was asked for while the one before still holds its frozen state.
     #[error("snapshot {asked} cannot start while {running} is still being taken")]
     SnapshotRunning {
@@ -180,6 +186,14 @@ pub enum StateError {
 }
 
 impl StateError {
+    /// What a sink that has taken so many bytes says.
+    pub fn of_sink(error: crate::SinkError, bytes: u64) -> Self {
+        match error {
+            crate::SinkError::Cancelled => Self::SnapshotCancelled { bytes },
+            crate::SinkError::Failed(source) => Self::SinkFailed { bytes, source },
+        }
+    }
+
     /// What the scheduler does about it.
     pub fn disposition(&self) -> Disposition {
         match self {
@@ -199,6 +213,7 @@ impl StateError {
             | Self::MaxParallelismChanged { .. }
             | Self::PartsOverlap { .. }
             | Self::PartsMissing { .. }
+            | Self::PartsUnrelated { .. }
             | Self::TooLarge { .. }
             | Self::BudgetTooSmall { .. } => Disposition::FailJob,
             Self::Store { disposition, .. } => *disposition,
@@ -224,7 +239,7 @@ impl StateError {
             Self::MaxParallelismChanged { .. } => {
                 "set the vertex's max parallelism to that of the snapshot"
             }
-            Self::PartsOverlap { .. } | Self::PartsMissing { .. } => {
+            Self::PartsOverlap { .. } | Self::PartsMissing { .. } | Self::PartsUnrelated { .. } => {
                 "restore from another checkpoint: the metadata of this one does not fit its parts"
             }
             Self::SnapshotRunning { .. } => {

@@ -28,8 +28,8 @@ mod scan;
 mod values;
 
 pub use backend::{
-    KeyedStateBackend, SinkError, SnapshotSink, SnapshotSource, SnapshotSummary, SnapshotWork,
-    StateUsage,
+    CheckpointFiles, KeyedStateBackend, Receipt, Sharing, SinkError, SnapshotFiles, SnapshotSink,
+    SnapshotSource, SnapshotSummary, SnapshotWork, StateUsage,
 };
 pub use descriptor::{
     SchemaIndex, StateDescriptor, StateId, StateKind, StateTable, StoredSchema, StoredState,

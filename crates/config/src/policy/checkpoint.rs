@@ -49,6 +49,8 @@ pub struct CheckpointPolicy {
     pub dir: Option<StorageLocation>,
     /// State up to this size travels in the acknowledgement.
     pub inline_threshold_bytes: u64,
+    /// Whether a checkpoint of RocksDB state may refer to files of the one before.
+    pub incremental: bool,
 }
 
 impl CheckpointPolicy {
@@ -80,6 +82,7 @@ impl CheckpointPolicy {
             num_retained: table.int("checkpointing.num-retained"),
             dir: table.location("checkpointing.dir"),
             inline_threshold_bytes: table.bytes("checkpointing.data-inline-threshold"),
+            incremental: table.bool("checkpointing.incremental"),
         };
         Ok(policy)
     }

@@ -65,11 +65,13 @@ pub(super) const KEYS: &[Key] = &[
         .means("Completed checkpoints that are kept.", "Older ones are deleted."),
     key("checkpointing.incremental", Kind::Bool)
         .old(&["state.backend.incremental"])
-        .default("false")
-        .only("false", "uploading only what changed since the checkpoint before")
+        .default("true")
         .means(
-            "Whether a checkpoint of RocksDB state holds only what is new.",
-            "Each checkpoint is full.",
+            "Whether a checkpoint of RocksDB state uploads only what changed since the last complete \
+             one, and refers to its files for the rest.",
+            "Everything is uploaded again when the changes have become as much as what they change, \
+             so that a restore never reads much more than twice the state. State below 1 MiB and \
+             state in memory is uploaded whole each time.",
         ),
     key("checkpointing.dir", Kind::Location).old(&["state.checkpoints.dir"]).means(
         "Directory or object store prefix of all checkpoints.",

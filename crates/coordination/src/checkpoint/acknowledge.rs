@@ -86,7 +86,8 @@ impl Coordinator {
     }
 
     fn accept(&mut self, at: Moment, ack: Acknowledgement, actions: &mut Vec<Action>) {
-        let record = ack_record(at, &ack, false);
+        let new_bytes = self.retention.new_bytes(&ack.snapshot);
+        let record = ack_record(at, &ack, new_bytes, false);
         let Some(pending) = self.pending.get_mut(&ack.checkpoint) else {
             return;
         };
@@ -99,7 +100,8 @@ impl Coordinator {
 
     /// The uploader is done, so its private objects can go. Shared ones are orphans for the sweep.
     fn on_late(&mut self, at: Moment, ack: &Acknowledgement, actions: &mut Vec<Action>) {
-        let record = ack_record(at, ack, true);
+        let new_bytes = self.retention.new_bytes(&ack.snapshot);
+        let record = ack_record(at, ack, new_bytes, true);
         self.history
             .acknowledge(ack.checkpoint, ack.subtask, record);
         let checkpoint = ack.checkpoint;
@@ -169,10 +171,11 @@ impl Coordinator {
     }
 }
 
-fn ack_record(at: Moment, ack: &Acknowledgement, is_late: bool) -> AckRecord {
+fn ack_record(at: Moment, ack: &Acknowledgement, new_bytes: u64, is_late: bool) -> AckRecord {
     AckRecord {
         acknowledged_at: at.wall,
         state_bytes: ack.snapshot.size(),
+        new_bytes,
         metrics: ack.metrics,
         is_late,
     }

@@ -10,7 +10,7 @@ use millstream_types::{Attempt, CheckpointId, Epoch, JobId, MonoTime, SubtaskId,
 use super::CheckpointKind;
 use super::failures::FailureManager;
 use super::history::CheckpointHistory;
-use super::messages::{Action, Event, RetainedCheckpoint};
+use super::messages::{Action, Event, RetainedCheckpoint, SharedInUse};
 use super::notice::TaskName;
 use super::plan::{Plan, Task, Tasks};
 use super::policy::{CheckpointPolicy, TriggerWhen};
@@ -142,6 +142,11 @@ impl Coordinator {
     /// The completed checkpoints that are kept, oldest first.
     pub fn retained(&self) -> impl DoubleEndedIterator<Item = &RetainedCheckpoint> {
         self.retention.retained()
+    }
+
+    /// Shared objects that must stay; none while some checkpoint is in doubt.
+    pub fn shared_in_use(&self) -> Option<SharedInUse> {
+        self.retention.shared_in_use()
     }
 
     /// Checkpoints under way, oldest first.

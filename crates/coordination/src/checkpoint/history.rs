@@ -40,6 +40,8 @@ pub struct AckRecord {
     pub acknowledged_at: WallTime,
     /// Bytes of its state.
     pub state_bytes: u64,
+    /// Those of them that no checkpoint before had.
+    pub new_bytes: u64,
     /// Where its time went.
     pub metrics: CheckpointMetrics,
     /// It came after the checkpoint had been given up.

@@ -1,6 +1,6 @@
 //! What goes into the checkpoint coordinator of a job and what comes out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use millstream_types::{
@@ -205,6 +205,15 @@ pub struct Deletion {
     pub sweep: bool,
 }
 
+/// Shared objects that must stay, as the coordinator knows.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SharedInUse {
+    /// The completed checkpoints of which it knows.
+    pub checkpoints: BTreeSet<CheckpointId>,
+    /// What they, and checkpoints under way, refer to or may refer to.
+    pub objects: BTreeSet<ObjectName>,
+}
+
 /// Something the shell does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
@@ -220,6 +229,9 @@ pub enum Action {
         kind: CheckpointKind,
         /// Goes into the barrier.
         triggered_at: WallTime,
+        /// The newest complete one; goes into the barrier too. What the tasks' snapshots refer to is
+        /// of this one, or newer, and kept as long as the checkpoint is pending.
+        completed: Option<CheckpointId>,
         /// Whom.
         subtasks: Vec<(SubtaskId, Attempt)>,
     },

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use millstream_types::{CheckpointId, Epoch, MonoTime, ObjectName, SubtaskId};
+use millstream_types::{CheckpointId, Epoch, MonoTime, ObjectName, StateHandle, SubtaskId};
 
-use super::messages::{Action, Deletion, RetainedCheckpoint};
-use crate::snapshot_types::is_shared;
+use super::messages::{Action, Deletion, RetainedCheckpoint, SharedInUse};
+use crate::snapshot_types::{TaskSnapshot, is_shared};
 
 /// How long an uploader that says nothing is waited for before its objects are deleted.
 const UPLOADER_PATIENCE: Duration = Duration::from_secs(60);
@@ -26,6 +26,8 @@ struct GivenUp {
 pub(super) struct Retention {
     num_retained: usize,
     retained: BTreeMap<CheckpointId, RetainedCheckpoint>,
+    /// The shared objects that they refer to.
+    referenced: BTreeSet<ObjectName>,
     given_up: BTreeMap<CheckpointId, GivenUp>,
     /// Given up, but perhaps on the chain all the same: nothing of them is ever deleted here.
     in_doubt: BTreeSet<CheckpointId>,
@@ -41,6 +43,7 @@ impl Retention {
         Self {
             num_retained,
             retained: BTreeMap::new(),
+            referenced: BTreeSet::new(),
             given_up: BTreeMap::new(),
             in_doubt: BTreeSet::new(),
             shared: BTreeMap::new(),
@@ -67,6 +70,10 @@ impl Retention {
         self.contains(id) || self.in_doubt.contains(&id)
     }
 
+    fn oldest(&self) -> Option<CheckpointId> {
+        self.retained.keys().next().copied()
+    }
+
     pub(super) fn latest(&self) -> Option<CheckpointId> {
         self.retained.keys().next_back().copied()
     }
@@ -83,6 +90,9 @@ impl Retention {
 
     /// Keeps this checkpoint.
     pub(super) fn keep(&mut self, checkpoint: RetainedCheckpoint) {
+        let objects = checkpoint.checkpoint.objects();
+        let shared = objects.filter(|name| is_shared(name)).cloned();
+        self.referenced.extend(shared);
         self.retained.insert(checkpoint.checkpoint.id, checkpoint);
     }
 
@@ -108,11 +118,48 @@ impl Retention {
             self.delete(id, epoch, objects, true, actions);
             forgotten.push(id);
         }
+        if let (true, Some(oldest)) = (self.retained.len() == self.num_retained, self.oldest()) {
+            // Even if they are on the chain, these are not retained any more.
+            self.in_doubt = self.in_doubt.split_off(&oldest);
+        }
+        if !forgotten.is_empty() {
+            let retained = self.retained.values();
+            let objects = retained.flat_map(|retained| retained.checkpoint.objects());
+            self.referenced = objects.filter(|name| is_shared(name)).cloned().collect();
+        }
         forgotten
     }
 
-    /// A checkpoint that will never be on the chain. Its shared objects become orphans that are
-    /// swept later; a pending one may have reused their handles.
+    /// Whether an object of a checkpoint that will never be on the chain is its alone. A shared one
+    /// is, unless it was reused: only files of completed checkpoints are.
+    fn is_its_own(&self, name: &ObjectName) -> bool {
+        !(self.shared.contains_key(name) || self.referenced.contains(name))
+    }
+
+    /// Bytes of a snapshot that are in no checkpoint before it.
+    pub(super) fn new_bytes(&self, snapshot: &TaskSnapshot) -> u64 {
+        let is_new = |handle: &&StateHandle| {
+            let object = handle.object();
+            object.is_none_or(|name| self.is_its_own(name))
+        };
+        let new = snapshot.handles().filter(is_new);
+        new.map(StateHandle::size).sum()
+    }
+
+    /// The shared objects that some checkpoint refers to or may refer to, and the checkpoints of
+    /// which that is known. None while it is in doubt.
+    pub(super) fn shared_in_use(&self) -> Option<SharedInUse> {
+        if !self.in_doubt.is_empty() {
+            return None;
+        }
+        let objects = self.referenced.iter().chain(self.shared.keys());
+        Some(SharedInUse {
+            checkpoints: self.retained.keys().copied().collect(),
+            objects: objects.cloned().collect(),
+        })
+    }
+
+    /// A checkpoint that will never be on the chain. What it reused stays.
     pub(super) fn give_up(
         &mut self,
         now: MonoTime,
@@ -125,7 +172,7 @@ impl Retention {
             epoch,
             objects: objects
                 .into_iter()
-                .filter(|name| !is_shared(name))
+                .filter(|name| self.is_its_own(name))
                 .collect(),
             uploading,
             due: now + UPLOADER_PATIENCE,
@@ -140,7 +187,7 @@ impl Retention {
         }
     }
 
-    /// Private objects of an acknowledgement that no checkpoint took.
+    /// Objects of an acknowledgement that no checkpoint took, but for those that it reused.
     pub(super) fn discard<'a>(
         &mut self,
         id: CheckpointId,
@@ -148,9 +195,12 @@ impl Retention {
         objects: impl Iterator<Item = &'a ObjectName>,
         actions: &mut Vec<Action>,
     ) {
-        let private: Vec<_> = objects.filter(|name| !is_shared(name)).cloned().collect();
-        if !private.is_empty() {
-            self.delete(id, epoch, private, false, actions);
+        let own: Vec<_> = objects
+            .filter(|name| self.is_its_own(name))
+            .cloned()
+            .collect();
+        if !own.is_empty() {
+            self.delete(id, epoch, own, false, actions);
         }
     }
 
@@ -183,12 +233,12 @@ impl Retention {
     /// A shared object goes when no retained checkpoint refers to it and every checkpoint that
     /// could have reused its handle is over.
     fn release_shared(&mut self, oldest_pending: Option<CheckpointId>, actions: &mut Vec<Action>) {
+        // One that may be on the chain after all refers to nobody knows what.
+        if !self.in_doubt.is_empty() {
+            return;
+        }
         let mut unreachable: BTreeMap<(CheckpointId, Epoch), Vec<ObjectName>> = BTreeMap::new();
-        let referenced: BTreeSet<&ObjectName> = self
-            .retained
-            .values()
-            .flat_map(|retained| retained.checkpoint.objects())
-            .collect();
+        let referenced = &self.referenced;
         self.shared.retain(|name, (newest_begun, from, epoch)| {
             let may_be_reused = oldest_pending.is_some_and(|oldest| oldest <= *newest_begun);
             if referenced.contains(name) {

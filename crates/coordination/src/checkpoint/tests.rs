@@ -24,6 +24,7 @@ mod restart;
 #[cfg(feature = "sabotage")]
 mod sabotage;
 mod schedule;
+mod sharing;
 
 pub(super) const JOB: JobId = JobId::from_bytes([7; 16]);
 

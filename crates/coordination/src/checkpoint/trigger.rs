@@ -176,6 +176,7 @@ impl Coordinator {
             checkpoint: id,
             kind: request.kind,
             triggered_at: at.wall,
+            completed: self.retention.latest(),
             subtasks: self.addressed(&pending.plan.trigger),
         });
         self.pending.insert(id, pending);

@@ -41,6 +41,8 @@ pub enum ToTaskmanager {
         triggered_at: WallTime,
         /// Why.
         kind: CheckpointKind,
+        /// The newest complete checkpoint; goes into the barrier.
+        completed: Option<CheckpointId>,
     },
     /// A checkpoint is complete, and everything before it: commit.
     NotifyCompleted {

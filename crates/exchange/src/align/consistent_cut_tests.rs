@@ -177,6 +177,7 @@ fn barrier(id: u64) -> Barrier {
         kind: BarrierKind::Checkpoint,
         age: Duration::ZERO,
         learnt_at: MonoTime::ZERO,
+        completed: None,
     }
 }
 

@@ -26,6 +26,7 @@ fn barrier(n: u64) -> Barrier {
         kind: BarrierKind::Checkpoint,
         age: Duration::from_millis(5),
         learnt_at: MonoTime::ZERO,
+        completed: None,
     }
 }
 

@@ -35,7 +35,7 @@ const HAS_KINDS: u8 = 2;
 const PREFIX_BYTES: usize = 8;
 /// Of the body within the payload, and of each buffer within the body.
 const ALIGNMENT: usize = 16;
-const BARRIER_BYTES: usize = 25;
+const BARRIER_BYTES: usize = 33;
 
 /// A column that cannot cross a process boundary.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -327,7 +327,7 @@ const fn body_start(metadata: usize) -> usize {
     (PREFIX_BYTES + metadata).next_multiple_of(ALIGNMENT)
 }
 
-/// Checkpoint, epoch, age in nanoseconds, kind.
+/// Checkpoint, epoch, age in nanoseconds, kind, newest complete checkpoint (0: none, ids begin with 1).
 fn barrier_bytes(now: MonoTime, barrier: &Barrier) -> [u8; BARRIER_BYTES] {
     let mut bytes = [0; BARRIER_BYTES];
     let age = u64::try_from(barrier.age_at(now).as_nanos()).unwrap_or(u64::MAX);
@@ -340,13 +340,15 @@ fn barrier_bytes(now: MonoTime, barrier: &Barrier) -> [u8; BARRIER_BYTES] {
         BarrierKind::StopWithSavepoint { drain: false } => 2,
         BarrierKind::StopWithSavepoint { drain: true } => 3,
     };
+    let completed = barrier.completed.map_or(0, |completed| completed.0);
+    bytes[25..].copy_from_slice(&completed.to_le_bytes());
     bytes
 }
 
 fn read_barrier(now: MonoTime, bytes: &[u8]) -> Result<Barrier, Refused> {
     let bytes: &[u8; BARRIER_BYTES] = bytes
         .try_into()
-        .map_err(|_| (0, FrameFault::Content("a barrier has 25 bytes")))?;
+        .map_err(|_| (0, FrameFault::Content("a barrier has 33 bytes")))?;
     let number = |at| u64::from_le_bytes(super::array(bytes, at));
     let kind = match bytes[24] {
         0 => BarrierKind::Checkpoint,
@@ -361,5 +363,6 @@ fn read_barrier(now: MonoTime, bytes: &[u8]) -> Result<Barrier, Refused> {
         kind,
         age: Duration::from_nanos(number(16)),
         learnt_at: now,
+        completed: Some(CheckpointId(number(25))).filter(|completed| completed.0 > 0),
     })
 }

@@ -99,6 +99,7 @@ fn barrier() -> Barrier {
         kind: BarrierKind::StopWithSavepoint { drain: true },
         age: Duration::from_millis(40),
         learnt_at: NOW,
+        completed: Some(CheckpointId(8)),
     }
 }
 

@@ -33,6 +33,7 @@ impl Master {
                 checkpoint,
                 kind,
                 triggered_at,
+                completed,
                 subtasks,
             } => {
                 let unreachable =
@@ -43,6 +44,7 @@ impl Master {
                         checkpoint,
                         triggered_at,
                         kind,
+                        completed,
                     });
                 self.on_triggered(epoch, checkpoint, unreachable);
             }
@@ -201,7 +203,8 @@ impl Master {
         if let Some(claim) = &self.claim {
             let (files, retain) = (self.files.clone(), self.n_retained());
             let epoch = claim.claimed.epoch;
-            self.ask_in_order(io::sweep(files, epoch, retain));
+            let shared = self.coordinator.shared_in_use();
+            self.ask_in_order(io::sweep(files, epoch, retain, shared));
         }
     }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use millstream_coordination::chain::{self, CheckpointIds, TerminalState};
-use millstream_coordination::checkpoint::{Deletion, RetainedCheckpoint};
+use millstream_coordination::checkpoint::{Deletion, RetainedCheckpoint, SharedInUse};
 use millstream_coordination::restore::{RestoreError, RestoreSubtask, restore_plan};
 use millstream_coordination::snapshot_types::{CompletedCheckpoint, StoredMetadata};
 use millstream_coordination::topology::Topology;
@@ -20,7 +20,9 @@ use millstream_snapshot::metadata::{self, CheckpointMetadata, MetadataError};
 use millstream_snapshot::names::CheckpointDir;
 use millstream_snapshot::{Store, gc};
 use millstream_telemetry::chain as error_chain;
-use millstream_types::{CheckpointId, Epoch, JobId, OperatorUid, SubtaskId, WriteOutcome};
+use millstream_types::{
+    CheckpointId, Epoch, JobId, ObjectName, OperatorUid, SubtaskId, WriteOutcome,
+};
 use tracing::{debug, error, info, warn};
 
 use super::verify::verify;
@@ -246,19 +248,32 @@ pub(super) async fn delete(
 
 /// Deletes what the epochs before this one left behind. Whoever calls has waited long enough for
 /// their uploads to have ended.
-pub(super) async fn sweep(files: JobFiles, epoch: Epoch, retain: NonZeroU32) -> Answer {
+pub(super) async fn sweep(
+    files: JobFiles,
+    epoch: Epoch,
+    retain: NonZeroU32,
+    shared: Option<SharedInUse>,
+) -> Answer {
     let boundary = advance_boundary(&files, retain).await;
     // Looked at here too, for jobs that take no checkpoints. What is left may be all there is.
     if let Some(boundary) = boundary
         && job_gone(&files).await.is_none()
     {
-        sweep_before(&files, epoch, &boundary.retained).await;
+        // A checkpoint that the chain has and the coordinator does not know may refer to anything.
+        let shared = shared.filter(|shared| boundary.retained.is_subset(&shared.checkpoints));
+        let in_use = shared.as_ref().map(|shared| &shared.objects);
+        sweep_before(&files, epoch, &boundary.retained, in_use).await;
     }
     Answer::Done
 }
 
-async fn sweep_before(files: &JobFiles, epoch: Epoch, retained: &BTreeSet<CheckpointId>) {
-    match gc::sweep(&files.store, epoch, retained).await {
+async fn sweep_before(
+    files: &JobFiles,
+    epoch: Epoch,
+    retained: &BTreeSet<CheckpointId>,
+    shared_in_use: Option<&BTreeSet<ObjectName>>,
+) {
+    match gc::sweep(&files.store, epoch, retained, shared_in_use).await {
         Ok(0) => {}
         Ok(n_objects) => info!(job_id = %files.job, n_objects, "deleted what earlier epochs left"),
         Err(error) => warn!(
@@ -297,7 +312,8 @@ pub(super) async fn delete_all(files: JobFiles, deletions: Vec<Deletion>) -> Ans
             );
         }
     }
-    sweep_before(&files, Epoch(u64::MAX), &BTreeSet::new()).await;
+    let (none, nothing) = (BTreeSet::new(), BTreeSet::new());
+    sweep_before(&files, Epoch(u64::MAX), &none, Some(&nothing)).await;
     Answer::Done
 }
 

@@ -47,6 +47,7 @@ fn barrier(id: u64) -> Element {
         kind: BarrierKind::Checkpoint,
         age: Duration::ZERO,
         learnt_at: MonoTime::ZERO,
+        completed: None,
     })
 }
 

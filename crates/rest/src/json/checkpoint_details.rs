@@ -143,7 +143,7 @@ impl AcknowledgedJson {
         Self {
             ack_timestamp: ack.acknowledged_at.as_millis(),
             end_to_end_duration: millis_between(record.triggered_at, ack.acknowledged_at),
-            checkpointed_size: bytes(ack.state_bytes),
+            checkpointed_size: bytes(ack.new_bytes),
             state_size: bytes(ack.state_bytes),
             checkpoint: PhasesJson {
                 sync: ms(metrics.synchronous),

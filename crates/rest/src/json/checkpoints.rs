@@ -119,7 +119,7 @@ impl SummaryJson {
             )
         };
         Self {
-            checkpointed_size: of(|record, totals| bytes(totals.state_bytes_of(record))),
+            checkpointed_size: of(|_, totals| bytes(totals.new_bytes)),
             state_size: of(|record, totals| bytes(totals.state_bytes_of(record))),
             end_to_end_duration: of(|record, totals| totals.end_to_end(record)),
             // Aligned channels hold data back under credit; nothing is buffered beside them.
@@ -203,7 +203,7 @@ impl CheckpointJson {
             savepoint_format: None,
             trigger_timestamp: record.triggered_at.as_millis(),
             latest_ack_timestamp: millis_or_minus_one(totals.latest_ack_at),
-            checkpointed_size: state_size,
+            checkpointed_size: totals.new_bytes,
             state_size,
             end_to_end_duration: totals.end_to_end(record),
             alignment_buffered: 0,
@@ -283,7 +283,7 @@ impl TaskJson {
             id: id.0,
             status: if is_acknowledged { "COMPLETED" } else { status },
             latest_ack_timestamp: millis_or_minus_one(totals.latest_ack_at),
-            checkpointed_size: totals.state_bytes,
+            checkpointed_size: totals.new_bytes,
             state_size: totals.state_bytes,
             end_to_end_duration: totals
                 .latest_ack_at
@@ -310,6 +310,7 @@ pub(crate) struct Totals {
     n_subtasks: usize,
     n_acknowledged: usize,
     state_bytes: u64,
+    pub(crate) new_bytes: u64,
     processed_bytes: u64,
     persisted_bytes: u64,
     pub(crate) latest_ack_at: Option<WallTime>,
@@ -326,6 +327,7 @@ impl Totals {
             };
             totals.n_acknowledged += 1;
             totals.state_bytes += ack.state_bytes;
+            totals.new_bytes += ack.new_bytes;
             totals.processed_bytes += ack.metrics.processed_in_flight_bytes;
             totals.persisted_bytes += ack.metrics.persisted_in_flight_bytes;
             totals.latest_ack_at = totals.latest_ack_at.max(Some(ack.acknowledged_at));

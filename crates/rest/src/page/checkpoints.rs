@@ -91,7 +91,11 @@ fn row(record: &CheckpointRecord) -> Markup {
 /// No size where there is no checkpoint: 0 bytes is what a completed one without state has (A0-3).
 fn state_size(record: &CheckpointRecord) -> String {
     if let Some(state_bytes) = record.state_bytes {
-        return bytes(state_bytes);
+        let new_bytes = Totals::of(record.subtasks.values()).new_bytes;
+        return match new_bytes < state_bytes {
+            true => format!("{}, of them {} new", bytes(state_bytes), bytes(new_bytes)),
+            false => bytes(state_bytes),
+        };
     }
     match (&record.failure, record.status) {
         (Some(failure), _) => {

@@ -217,6 +217,7 @@ fn acknowledged(seconds: i64, state_bytes: u64) -> SubtaskRecord {
         acknowledged: Some(AckRecord {
             acknowledged_at: after(seconds),
             state_bytes,
+            new_bytes: state_bytes / 4,
             metrics: CheckpointMetrics {
                 start_delay: Duration::from_millis(11),
                 alignment: Duration::from_millis(22),

@@ -64,7 +64,7 @@ async fn a_failed_checkpoint_has_no_size_but_a_reason() {
     let cell = "<td>n/a: Checkpoint expired before completing. \
                 1 of 2 subtasks did not acknowledge</td>";
     assert!(html.contains(cell), "{html}");
-    assert!(html.contains("<td>2.9 KiB</td>"));
+    assert!(html.contains("<td>2.9 KiB, of them 750 B new</td>"));
 }
 
 #[tokio::test]

@@ -311,6 +311,7 @@ fn to_taskmanager() -> Vec<ToTaskmanager> {
         checkpoint,
         triggered_at: WallTime(1_700_000_000_123),
         kind,
+        completed: (kind != CheckpointKind::Manual).then_some(checkpoint),
     };
     let aborted = |latest_completed| ToTaskmanager::NotifyAborted {
         job,

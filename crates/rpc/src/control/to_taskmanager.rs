@@ -44,12 +44,14 @@ pub(super) fn to_wire(message: &ToTaskmanager) -> Result<pb::ToTaskmanager, Enco
             checkpoint,
             triggered_at,
             kind,
+            completed,
         } => Message::TriggerCheckpoint(pb::TriggerCheckpoint {
             job: job_to_wire(*job, *epoch),
             tasks: tasks_to_wire(subtasks),
             checkpoint_id: checkpoint.0,
             triggered_at_unix_ms: triggered_at.as_millis(),
             kind: kind_to_wire(*kind),
+            completed_id: completed.map(|completed| completed.0),
         }),
         ToTaskmanager::NotifyCompleted {
             job,
@@ -202,6 +204,7 @@ fn refusal_from_wire(
 fn trigger_from_wire(message: pb::TriggerCheckpoint) -> Result<ToTaskmanager, DecodeError> {
     const TRIGGER: &str = "TriggerCheckpoint";
     let (job, epoch) = job_from_wire(TRIGGER, message.job)?;
+    let completed = |id| checkpoint_from_wire(TRIGGER, "completed_id", id);
     Ok(ToTaskmanager::TriggerCheckpoint {
         job,
         epoch,
@@ -209,6 +212,7 @@ fn trigger_from_wire(message: pb::TriggerCheckpoint) -> Result<ToTaskmanager, De
         checkpoint: checkpoint_from_wire(TRIGGER, "checkpoint_id", message.checkpoint_id)?,
         triggered_at: WallTime(message.triggered_at_unix_ms),
         kind: kind_from_wire(TRIGGER, "kind", message.kind)?,
+        completed: message.completed_id.map(completed).transpose()?,
     })
 }
 

@@ -16,32 +16,47 @@ pub(crate) struct Backends {
     kind: StateBackendKind,
     root: PathBuf,
     #[cfg(feature = "rocksdb")]
+    form: millstream_state_rocksdb::SnapshotForm,
+    #[cfg(feature = "rocksdb")]
     memory: Option<Arc<millstream_state_rocksdb::RocksMemory>>,
 }
 
 impl Backends {
-    /// `budget_bytes` are for the keyed state of `n_operators` operators, where it is in RocksDB.
+    /// `budget_bytes` are for the keyed state of `n_operators` operators, where it is in RocksDB;
+    /// `incremental` is whether its snapshots may be of changes alone.
     pub(crate) fn new(
         kind: StateBackendKind,
+        incremental: bool,
         root: PathBuf,
         budget_bytes: usize,
         n_operators: usize,
     ) -> Result<Self, FailureInfo> {
         #[cfg(feature = "rocksdb")]
         {
+            use millstream_state_rocksdb::SnapshotForm;
+
             use crate::failure;
 
+            let form = match incremental {
+                true => SnapshotForm::Incremental,
+                false => SnapshotForm::Full,
+            };
             let wants = kind == StateBackendKind::Rocksdb && n_operators > 0;
             let memory = wants
                 .then(|| millstream_state_rocksdb::RocksMemory::new(budget_bytes, n_operators))
                 .transpose()
                 .map_err(|error| failure::of_state(FailureKind::Deployment, &error))?
                 .map(Arc::new);
-            Ok(Self { kind, root, memory })
+            Ok(Self {
+                kind,
+                root,
+                form,
+                memory,
+            })
         }
         #[cfg(not(feature = "rocksdb"))]
         {
-            let _ = (budget_bytes, n_operators);
+            let _ = (incremental, budget_bytes, n_operators);
             Ok(Self { kind, root })
         }
     }
@@ -82,7 +97,7 @@ impl Backends {
             FailureInfo::new(FailureKind::Deployment, text)
         })?;
         let directory = StateDirectory::create(&self.root, name).map_err(of_error)?;
-        let backend = RocksBackend::create(directory, table, range, max, memory);
+        let backend = RocksBackend::create(directory, table, range, max, memory, self.form);
         let inner: Box<dyn KeyedStateBackend> = Box::new(backend.map_err(of_error)?);
         Ok(Box::new(Patient::new(inner, stop.clone())))
     }

@@ -178,7 +178,8 @@ impl JobProcess {
             self.settings.state_dir.clone(),
             self.settings.managed_bytes_per_slot,
         );
-        let backends = Backends::new(self.config.state_backend, root, bytes, n_keyed)?;
+        let incremental = self.config.checkpoints.incremental;
+        let backends = Backends::new(self.config.state_backend, incremental, root, bytes, n_keyed)?;
         self.backends.insert(slot, backends.clone());
         Ok(backends)
     }

@@ -204,8 +204,9 @@ impl JobProcess {
                 checkpoint,
                 triggered_at,
                 kind,
+                completed,
             } if self.is_ours(job, epoch) => {
-                self.trigger(&subtasks, checkpoint, triggered_at, kind);
+                self.trigger(&subtasks, checkpoint, triggered_at, kind, completed);
             }
             ToTaskmanager::NotifyCompleted {
                 job,
@@ -269,6 +270,7 @@ impl JobProcess {
         checkpoint: CheckpointId,
         triggered_at: WallTime,
         kind: CheckpointKind,
+        completed: Option<CheckpointId>,
     ) {
         let kind = match kind {
             CheckpointKind::Periodic | CheckpointKind::Manual | CheckpointKind::Final => {
@@ -288,6 +290,7 @@ impl JobProcess {
             kind,
             age: Duration::from_millis(u64::try_from(age).unwrap_or(0)),
             learnt_at: self.env.clock().monotonic(),
+            completed,
         };
         self.tell(subtasks, TaskControl::Trigger(barrier));
     }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use millstream_env::StopSignal;
 use millstream_state::{
-    KeyedStateBackend, RestorePolicy, RestoreSummary, Scan, ScanPage, SnapshotSource, SnapshotWork,
-    StateError, StateKeys, StateTable, StateUsage, ValueBuffer,
+    CheckpointFiles, KeyedStateBackend, RestorePolicy, RestoreSummary, Scan, ScanPage,
+    SnapshotSource, SnapshotWork, StateError, StateKeys, StateTable, StateUsage, ValueBuffer,
 };
-use millstream_types::CheckpointId;
+use millstream_types::{CheckpointId, StateHandle};
 
 /// Waits where the dirty map is full while a snapshot holds the other one frozen: the task's
 /// back-pressure towards its own snapshot (DESIGN 6). The backend counts how often.
@@ -19,6 +19,16 @@ pub(super) struct Patient {
 impl Patient {
     pub(super) fn new(inner: Box<dyn KeyedStateBackend>, stop: StopSignal) -> Self {
         Self { inner, stop }
+    }
+}
+
+impl CheckpointFiles for Patient {
+    fn checkpoint_completed(&mut self, checkpoint: CheckpointId) {
+        self.inner.checkpoint_completed(checkpoint);
+    }
+
+    fn adopt(&mut self, checkpoint: CheckpointId, files: &[StateHandle]) {
+        self.inner.adopt(checkpoint, files);
     }
 }
 

@@ -42,6 +42,7 @@ impl Task {
     }
 
     pub(super) fn on_completed(&mut self, checkpoint: CheckpointId) {
+        self.chain.checkpoint_completed(checkpoint);
         self.chain
             .push_event(Event::CheckpointCompleted(checkpoint));
         if let Head::Enumerator(enumerator) = &mut self.head {
@@ -91,6 +92,10 @@ impl Task {
             enumerator.on_barrier(checkpoint);
         }
         self.outputs.mark(&Element::Barrier(barrier))?;
+        // Whether its notification arrived or not: what older ones left may be gone.
+        if let Some(completed) = barrier.completed {
+            self.chain.checkpoint_completed(completed);
+        }
         let parts = match self.take_parts(checkpoint, hooked_at) {
             Ok(parts) => parts,
             Err(SnapshotError::Failed(failure)) => return Err(failure),

@@ -274,6 +274,7 @@ impl Script {
             checkpoint,
             triggered_at: self.env.clock().wall(),
             kind: CheckpointKind::Periodic,
+            completed: None,
         });
     }
 

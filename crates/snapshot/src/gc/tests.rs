@@ -76,6 +76,7 @@ async fn what_earlier_epochs_left_goes_and_what_the_chain_retains_stays() {
         dir(6, 2, 1).metadata(),
         dir(6, 2, 1).private(SUBTASK, Nonce(1)),
         dir(9, 2, 1).private(SUBTASK, Nonce(2)),
+        names::shared(Epoch(2), SUBTASK, Nonce(7)),
     ];
     let needed = [
         names::job_object(),
@@ -85,10 +86,15 @@ async fn what_earlier_epochs_left_goes_and_what_the_chain_retains_stays() {
         dir(11, 3, 1).private(SUBTASK, Nonce(4)),
         dir(12, 4, 1).private(SUBTASK, Nonce(5)),
         names::shared(Epoch(2), SUBTASK, Nonce(6)),
+        names::shared(Epoch(3), SUBTASK, Nonce(8)),
     ];
     let store = stored(&[&left_over[..], &needed[..]].concat()).await;
-    let swept = sweep(&store, Epoch(3), &[CheckpointId(7)].into()).await;
-    assert_eq!(swept.unwrap(), 3);
+    let retained = [CheckpointId(7)].into();
+    // Where it is not known which are in use, no shared one goes.
+    assert_eq!(sweep(&store, Epoch(3), &retained, None).await.unwrap(), 3);
+    let in_use = [names::shared(Epoch(2), SUBTASK, Nonce(6))].into();
+    let swept = sweep(&store, Epoch(3), &retained, Some(&in_use)).await;
+    assert_eq!(swept.unwrap(), 1);
     let mut expected = needed.to_vec();
     expected.sort();
     assert_eq!(left(&store).await, expected);

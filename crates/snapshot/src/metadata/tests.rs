@@ -279,6 +279,27 @@ fn key_groups_are_covered_once_each() {
         |m| m.operators[0].subtasks[1].keyed.clear(),
         "key group 64 of operator counts",
     );
+    let again = |m: &mut pb::CheckpointMetadata, first| {
+        let subtask = &mut m.operators[0].subtasks[1];
+        let mut file = subtask.keyed[0].clone();
+        file.first_key_group = first;
+        subtask.keyed.push(file);
+    };
+    check_refused(
+        |m| again(m, 65),
+        "key group 65 of operator counts is in two pieces",
+    );
+}
+
+#[test]
+fn several_files_of_one_subtask_and_range_are_one_piece() {
+    let mut metadata = sample();
+    let uid = OperatorUid::new("counts").unwrap();
+    let operator = metadata.checkpoint.operators.get_mut(&uid).unwrap();
+    let subtask = operator.subtasks.get_mut(&1).unwrap();
+    subtask.keyed.push(subtask.keyed[0].clone());
+    let bytes = encode(&metadata).unwrap();
+    assert_eq!(decode(&bytes).unwrap(), metadata);
 }
 
 #[test]

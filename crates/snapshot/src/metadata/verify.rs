@@ -1,9 +1,9 @@
 //! Is everything there that a checkpoint consists of? Asked before any task starts (fence F21).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, TryStreamExt, stream};
-use millstream_coordination::snapshot_types::OperatorState;
+use millstream_coordination::snapshot_types::{OperatorState, OperatorSubtaskState};
 use millstream_types::{KeyGroup, KeyGroupRange, ObjectName, OperatorUid, StateHandle};
 
 use super::{CheckpointMetadata, MetadataError, MetadataFault};
@@ -64,7 +64,8 @@ async fn look_up(
     })
 }
 
-/// No key group has two pieces of state; where an operator has keyed state at all, only groups of
+/// No key group has two pieces of state, but for files of one subtask and range, which are one piece:
+/// everything, and the changes behind it. Where an operator has keyed state at all, only groups of
 /// finished subtasks may have none.
 pub(super) fn check_key_groups(metadata: &CheckpointMetadata) -> Result<(), MetadataFault> {
     let mut operators = metadata.checkpoint.operators.iter();
@@ -73,11 +74,10 @@ pub(super) fn check_key_groups(metadata: &CheckpointMetadata) -> Result<(), Meta
 
 fn check_operator(uid: &OperatorUid, operator: &OperatorState) -> Result<(), MetadataFault> {
     let max = operator.max_parallelism;
-    let mut ranges: Vec<KeyGroupRange> = operator
-        .subtasks
-        .values()
-        .flat_map(|subtask| subtask.keyed.iter().map(|keyed| keyed.range))
-        .collect();
+    let of_subtask = |subtask: &OperatorSubtaskState| -> BTreeSet<KeyGroupRange> {
+        subtask.keyed.iter().map(|keyed| keyed.range).collect()
+    };
+    let mut ranges: Vec<KeyGroupRange> = operator.subtasks.values().flat_map(of_subtask).collect();
     ranges.sort_unstable();
     let Some(highest) = ranges.iter().map(|range| range.last()).max() else {
         return Ok(());

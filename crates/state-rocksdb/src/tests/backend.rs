@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileExt;
 
 use super::{VALUES, Write, max, rocks, rocks_with, small_memory, table};
-use crate::{RocksBackend, RocksMemory, StateDirectory};
+use crate::{RocksBackend, RocksMemory, SnapshotForm, StateDirectory};
 use millstream_state::{
     KeyedStateBackend, RestorePolicy, SnapshotSink, SnapshotSource, SnapshotWork, StateError,
     StateKeys, ValueBuffer,
@@ -188,7 +188,7 @@ fn the_database_goes_with_the_backend_and_its_last_snapshot() {
     let work: Box<dyn SnapshotWork> = backend.snapshot(CheckpointId(1)).unwrap();
     drop(backend);
     assert!(root.path().join("a").exists());
-    assert_eq!(work.run(&mut Vec::new()).unwrap().n_entries, 1);
+    assert_eq!(work.run(&mut Vec::new()).unwrap()[0].n_entries, 1);
     assert!(!root.path().join("a").exists());
 }
 
@@ -268,7 +268,15 @@ fn another_max_parallelism_is_refused_with_numbers() {
     let wide = MaxParallelism::new(32).unwrap();
     let directory = StateDirectory::create(root.path(), "b").unwrap();
     let range = KeyGroupRange::all(wide);
-    let mut other = RocksBackend::create(directory, table(), range, wide, &small_memory()).unwrap();
+    let mut other = RocksBackend::create(
+        directory,
+        table(),
+        range,
+        wide,
+        &small_memory(),
+        SnapshotForm::Full,
+    )
+    .unwrap();
     let mut source = &file[..];
     let mut parts = [&mut source as &mut dyn SnapshotSource];
     let error = other
@@ -286,8 +294,15 @@ fn a_database_that_cannot_be_opened_names_the_directory_and_a_remedy() {
     let directory = StateDirectory::create(root.path(), "a").unwrap();
     std::fs::write(directory.path().join("db"), b"not a directory").unwrap();
     let range = KeyGroupRange::all(max());
-    let error =
-        RocksBackend::create(directory, table(), range, max(), &small_memory()).unwrap_err();
+    let error = RocksBackend::create(
+        directory,
+        table(),
+        range,
+        max(),
+        &small_memory(),
+        SnapshotForm::Full,
+    )
+    .unwrap_err();
     assert!(error.to_string().contains("/a/db"), "{error}");
     assert!(!error.remedy().is_empty());
 }

@@ -2,10 +2,11 @@
 
 mod backend;
 mod differential;
+mod incremental;
 
 use std::path::{Path, PathBuf};
 
-use crate::{RocksBackend, RocksMemory, StateDirectory};
+use crate::{RocksBackend, RocksMemory, SnapshotForm, StateDirectory};
 use millstream_state::{
     KeyParts, KeyedStateBackend, MemoryBackend, RestorePolicy, Scan, ScanPage, ScanRange,
     SchemaIndex, SnapshotSource, SnapshotWork, StateDescriptor, StateError, StateId, StateKeys,
@@ -96,7 +97,7 @@ fn rocks(root: &Path, name: &str, range: KeyGroupRange) -> RocksBackend {
 
 fn rocks_with(root: &Path, name: &str, range: KeyGroupRange, memory: &RocksMemory) -> RocksBackend {
     let directory = StateDirectory::create(root, name).unwrap();
-    RocksBackend::create(directory, table(), range, max(), memory).unwrap()
+    RocksBackend::create(directory, table(), range, max(), memory, SnapshotForm::Full).unwrap()
 }
 
 /// The subtasks of one operator.

@@ -3,7 +3,9 @@
 use millstream_types::{CheckpointId, KeyGroup, KeyGroupRange, MaxParallelism};
 
 use super::block::{BlockKind, Cursor, FRAME_BYTES, Seed};
-use super::{END_MAGIC, FOOTER_BYTES, GroupIndex, MAGIC, PREAMBLE_BYTES, SnapshotHeader, VERSION};
+use super::{
+    Contents, END_MAGIC, FOOTER_BYTES, GroupIndex, MAGIC, PREAMBLE_BYTES, SnapshotHeader, VERSION,
+};
 use crate::{
     SchemaIndex, SnapshotSource, StateError, StateId, StateKind, StoredSchema, StoredState,
 };
@@ -51,7 +53,7 @@ impl<'a> File<'a> {
         let offset = PREAMBLE_BYTES as u64;
         let (payload, crc) = file.block(offset, length, BlockKind::Header, Vec::new())?;
         file.seed = Seed::of_header(crc);
-        let header = decode_header(&payload, offset + FRAME_BYTES as u64)?;
+        let header = decode_header(&payload, offset + FRAME_BYTES as u64, version)?;
         let behind = offset + (FRAME_BYTES + payload.len()) as u64;
         Ok((file, header, behind))
     }
@@ -157,9 +159,9 @@ impl<'a> File<'a> {
     }
 }
 
-fn decode_header(payload: &[u8], offset: u64) -> Result<SnapshotHeader, StateError> {
+fn decode_header(payload: &[u8], offset: u64, version: u16) -> Result<SnapshotHeader, StateError> {
     let mut cursor = Cursor::new(payload);
-    match header_fields(&mut cursor) {
+    match header_fields(&mut cursor, version) {
         Some(header) if cursor.is_at_end() => Ok(header),
         Some(_) | None => Err(corrupt(
             offset + cursor.position() as u64,
@@ -168,12 +170,20 @@ fn decode_header(payload: &[u8], offset: u64) -> Result<SnapshotHeader, StateErr
     }
 }
 
-fn header_fields(cursor: &mut Cursor<'_>) -> Option<SnapshotHeader> {
+fn header_fields(cursor: &mut Cursor<'_>, version: u16) -> Option<SnapshotHeader> {
     let checkpoint = CheckpointId(cursor.u64()?);
     let max_parallelism = MaxParallelism::new(cursor.u32()?).ok()?;
     let (first, last) = (KeyGroup(cursor.u16()?), KeyGroup(cursor.u16()?));
     let range = KeyGroupRange::new(first, last)?;
     let whole = KeyGroupRange::all(max_parallelism);
+    let contents = match version {
+        1 => Contents::All,
+        _ => match cursor.u8()? {
+            0 => Contents::All,
+            1 => Contents::Changes,
+            _ => return None,
+        },
+    };
     let n_states = cursor.u16()?;
     let mut states: Vec<StoredState> = Vec::new();
     for _ in 0..n_states {
@@ -185,6 +195,7 @@ fn header_fields(cursor: &mut Cursor<'_>) -> Option<SnapshotHeader> {
     }
     whole.contains(last).then_some(SnapshotHeader {
         checkpoint,
+        contents,
         max_parallelism,
         range,
         states,

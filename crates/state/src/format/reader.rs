@@ -6,7 +6,7 @@ use millstream_types::{KeyGroup, KeyGroupRange};
 
 use super::block::{BlockKind, Cursor, FRAME_BYTES};
 use super::file::{File, corrupt};
-use super::{GroupIndex, SnapshotHeader};
+use super::{Contents, GroupIndex, SnapshotHeader};
 use crate::{
     KeyParts, MAX_KEY_BYTES, MAX_VALUE_BYTES, SchemaIndex, SnapshotSource, StateError, StateId,
     StoredState,
@@ -17,12 +17,11 @@ use crate::{
 pub struct Entry<'a> {
     /// Its state, by the snapshot's own ids.
     pub state: StateId,
-    /// The schema of its value, among those the snapshot lists for the state.
-    pub schema: SchemaIndex,
     /// Its encoded key.
     pub key: &'a [u8],
-    /// Its stored value, the schema byte in front.
-    pub stored: &'a [u8],
+    /// Its stored value, the schema byte in front, which is among those that the snapshot lists for
+    /// the state. None if the key was deleted.
+    pub stored: Option<&'a [u8]>,
 }
 
 /// Reads the header, then the entries of chosen key groups. Holds one block in memory.
@@ -40,7 +39,11 @@ pub struct SnapshotReader<'a> {
     /// Offset of the next block.
     next_block: u64,
     block: Block,
+    /// The entry under way: its state, its key, and where its value is in the block. No key is
+    /// empty, so an empty one stands for none.
+    state: StateId,
     key: Vec<u8>,
+    stored: std::ops::Range<usize>,
 }
 
 /// The data block under way.
@@ -74,7 +77,9 @@ impl<'a> SnapshotReader<'a> {
             entries_left: 0,
             next_block: data_offset,
             block: Block::default(),
+            state: StateId(0),
             key: Vec::new(),
+            stored: 0..0,
         })
     }
 
@@ -110,11 +115,26 @@ impl<'a> SnapshotReader<'a> {
                 return Err(self.bad("a block has bytes behind its entries"));
             }
             if self.blocks_left == 0 && !self.next_group()? {
+                self.key.clear();
                 return Ok(None);
             }
             self.read_block()?;
         }
-        self.decode_entry().map(Some)
+        self.state = self.decode_entry()?;
+        Ok(self.entry())
+    }
+
+    /// The entry that [`next_entry`](Self::next_entry) returned last, again.
+    pub(crate) fn entry(&self) -> Option<Entry<'_>> {
+        if self.key.is_empty() {
+            return None;
+        }
+        let stored = &self.block.payload[self.stored.clone()];
+        Some(Entry {
+            state: self.state,
+            key: &self.key,
+            stored: (!stored.is_empty()).then_some(stored),
+        })
     }
 
     /// An error at the place under way.
@@ -174,7 +194,7 @@ impl<'a> SnapshotReader<'a> {
         Ok(())
     }
 
-    fn decode_entry(&mut self) -> Result<Entry<'_>, StateError> {
+    fn decode_entry(&mut self) -> Result<StateId, StateError> {
         let rest = &self.block.payload[self.block.position..];
         let mut cursor = Cursor::new(rest);
         let parts = (cursor.varint(), cursor.counted(), cursor.counted());
@@ -204,18 +224,16 @@ impl<'a> SnapshotReader<'a> {
         let Some(schemas) = self.schemas.get(&state) else {
             return Err(self.bad("a key is of a state that the header does not list"));
         };
-        let schema = self.block.payload[stored_start..stored_end].first();
-        let schema = schema.map(|index| SchemaIndex(*index));
-        let Some(schema) = schema.filter(|schema| schemas.contains(schema)) else {
-            return Err(self.bad("a value is of a schema that the header does not list"));
+        let known = match self.block.payload[stored_start..stored_end].first() {
+            Some(index) => schemas.contains(&SchemaIndex(*index)),
+            None => self.header.contents == Contents::Changes,
         };
+        if !known {
+            return Err(self.bad("a value is of a schema that the header does not list"));
+        }
         self.block.position = stored_end;
         self.block.entries_left -= 1;
-        Ok(Entry {
-            state,
-            schema,
-            key: &self.key,
-            stored: &self.block.payload[stored_start..stored_end],
-        })
+        self.stored = stored_start..stored_end;
+        Ok(state)
     }
 }

@@ -5,18 +5,21 @@ use millstream_types::{Checksum, KeyGroup};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::block::{BlockKind, FRAME_BYTES, Seed, preamble, seal};
-use super::{BLOCK_BYTES, END_MAGIC, FOOTER_BYTES, GroupIndex, PREAMBLE_BYTES, SnapshotHeader};
+use super::{
+    BLOCK_BYTES, Contents, END_MAGIC, FOOTER_BYTES, GroupIndex, PREAMBLE_BYTES, SnapshotHeader,
+};
 use crate::keys::{group_of, put_counted, put_varint};
-use crate::{SinkError, SnapshotSink, SnapshotSummary, StateError};
+use crate::{SnapshotSink, SnapshotSummary, StateError};
 
 /// Bytes of frame, key group and count in front of a data block's entries.
 const DATA_START: usize = FRAME_BYTES + 6;
 
 /// Writes entries, which come in key order, to a sink. Holds one block in memory.
-pub struct SnapshotWriter<'a> {
-    out: Output<'a>,
+pub struct SnapshotWriter<S> {
+    out: Output<S>,
     seed: Seed,
     checkpoint: millstream_types::CheckpointId,
+    contents: Contents,
     block: Vec<u8>,
     block_entries: u32,
     /// The key before; empty at the start of the file.
@@ -25,34 +28,27 @@ pub struct SnapshotWriter<'a> {
     n_entries: u64,
 }
 
-struct Output<'a> {
-    sink: &'a mut dyn SnapshotSink,
+struct Output<S> {
+    sink: S,
     offset: u64,
     digest: Xxh3,
 }
 
-impl Output<'_> {
+impl<S: SnapshotSink> Output<S> {
     fn write(&mut self, bytes: Vec<u8>) -> Result<(), StateError> {
         self.digest.update(&bytes);
         let length = bytes.len() as u64;
-        self.sink.write(Bytes::from(bytes)).map_err(|error| {
-            let bytes = self.offset;
-            match error {
-                SinkError::Cancelled => StateError::SnapshotCancelled { bytes },
-                SinkError::Failed(source) => StateError::SinkFailed { bytes, source },
-            }
-        })?;
+        self.sink
+            .write(Bytes::from(bytes))
+            .map_err(|error| StateError::of_sink(error, self.offset))?;
         self.offset += length;
         Ok(())
     }
 }
 
-impl<'a> SnapshotWriter<'a> {
+impl<S: SnapshotSink> SnapshotWriter<S> {
     /// Starts a file with its header.
-    pub fn new(
-        header: &SnapshotHeader,
-        sink: &'a mut dyn SnapshotSink,
-    ) -> Result<Self, StateError> {
+    pub fn new(header: &SnapshotHeader, sink: S) -> Result<Self, StateError> {
         let preamble = preamble();
         let mut block = vec![0; FRAME_BYTES];
         encode_header(header, &mut block);
@@ -68,6 +64,7 @@ impl<'a> SnapshotWriter<'a> {
             out,
             seed: Seed::of_header(crc),
             checkpoint: header.checkpoint,
+            contents: header.contents,
             block: Vec::new(),
             block_entries: 0,
             key: Vec::new(),
@@ -81,6 +78,20 @@ impl<'a> SnapshotWriter<'a> {
     /// # Panics
     /// If the key is not above the one before.
     pub fn entry(&mut self, key: &[u8], stored: &[u8]) -> Result<(), StateError> {
+        assert!(!stored.is_empty(), "a stored value has its schema byte");
+        self.append(key, stored)
+    }
+
+    /// Says that a key was deleted.
+    ///
+    /// # Panics
+    /// If the key is not above the one before, or the file holds all there is.
+    pub fn deletion(&mut self, key: &[u8]) -> Result<(), StateError> {
+        assert_eq!(self.contents, Contents::Changes, "only changes delete");
+        self.append(key, &[])
+    }
+
+    pub(super) fn append(&mut self, key: &[u8], stored: &[u8]) -> Result<(), StateError> {
         assert!(key > &self.key[..], "entries come in key order");
         let group = group_of(key);
         let other_group = self.index.last().is_none_or(|last| last.group != group);
@@ -111,8 +122,18 @@ impl<'a> SnapshotWriter<'a> {
         Ok(())
     }
 
+    /// Bytes written so far, those of the block under way included.
+    pub fn bytes(&self) -> u64 {
+        self.out.offset + self.block.len() as u64
+    }
+
     /// Ends the file.
-    pub fn finish(mut self) -> Result<SnapshotSummary, StateError> {
+    pub fn finish(self) -> Result<SnapshotSummary, StateError> {
+        self.into_parts().map(|(summary, _)| summary)
+    }
+
+    /// Ends the file and gives the sink back.
+    pub fn into_parts(mut self) -> Result<(SnapshotSummary, S), StateError> {
         self.close_block()?;
         let index_offset = self.out.offset;
         let mut block = vec![0; FRAME_BYTES];
@@ -134,12 +155,13 @@ impl<'a> SnapshotWriter<'a> {
         footer.extend_from_slice(END_MAGIC);
         block.extend_from_slice(&footer);
         self.out.write(block)?;
-        Ok(SnapshotSummary {
+        let summary = SnapshotSummary {
             checkpoint: self.checkpoint,
             bytes: self.out.offset,
             n_entries: self.n_entries,
             checksum: Checksum(self.out.digest.digest128()),
-        })
+        };
+        Ok((summary, self.out.sink))
     }
 
     fn open_block(&mut self, group: KeyGroup, value_bytes: usize) {
@@ -171,6 +193,10 @@ fn encode_header(header: &SnapshotHeader, out: &mut Vec<u8>) {
     out.extend_from_slice(&header.max_parallelism.get().to_le_bytes());
     out.extend_from_slice(&header.range.first().0.to_le_bytes());
     out.extend_from_slice(&header.range.last().0.to_le_bytes());
+    out.push(match header.contents {
+        Contents::All => 0,
+        Contents::Changes => 1,
+    });
     out.extend_from_slice(&(header.states.len() as u16).to_le_bytes());
     for state in &header.states {
         out.extend_from_slice(&state.id.0.to_le_bytes());

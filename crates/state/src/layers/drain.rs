@@ -1,24 +1,39 @@
 //! Writing dirty maps down into the base.
 
+use millstream_types::{KeyGroup, KeyGroupRange};
+
 use super::Base;
-use crate::map::SortedEntries;
 use crate::{ShardedMap, StateError, StateKeys, ValueBuffer};
 
 /// Bytes of one batch written to the base.
 const DRAIN_BYTES: usize = 1 << 20;
 
-/// A dirty map on its way into the base.
+/// A dirty map, or one key group of it, on its way into the base.
 #[derive(Debug)]
-pub struct DirtyMap<'a>(&'a ShardedMap);
+pub struct DirtyMap<'a> {
+    map: &'a ShardedMap,
+    group: Option<KeyGroup>,
+}
 
 impl<'a> DirtyMap<'a> {
     pub(super) fn of(map: &'a ShardedMap) -> Self {
-        Self(map)
+        Self { map, group: None }
+    }
+
+    pub(super) fn of_group(map: &'a ShardedMap, group: KeyGroup) -> Self {
+        let group = Some(group);
+        Self { map, group }
+    }
+
+    /// The one key group that it is of; none if it is a whole map.
+    pub fn group(&self) -> Option<KeyGroup> {
+        self.group
     }
 
     /// Memory that its entries take: what they are as files is less.
     pub fn bytes(&self) -> usize {
-        self.0.bytes()
+        self.group
+            .map_or_else(|| self.map.bytes(), |group| self.map.bytes_of(group))
     }
 
     /// Hands out key and stored value of each entry, in key order; none is a deletion.
@@ -26,8 +41,12 @@ impl<'a> DirtyMap<'a> {
         &self,
         mut entry: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), StateError>,
     ) -> Result<(), StateError> {
-        // Cloned to be given up group by group; the entries themselves are shared.
-        for (_, mut entries) in self.0.clone().into_sorted_groups() {
+        let groups = match self.group {
+            Some(group) => KeyGroupRange::new(group, group).expect("one group is a range"),
+            None => self.map.range(),
+        };
+        for group in groups.iter() {
+            let mut entries = self.map.sorted(group, &[], None);
             while let Some((key, known)) = entries.peek() {
                 entry(key, known.stored())?;
                 entries.advance();
@@ -45,27 +64,19 @@ impl<'a> DirtyMap<'a> {
 }
 
 /// Entries on their way into the base, in batches.
-pub(super) struct Drain<'a, B> {
+struct Drain<'a, B> {
     base: &'a B,
     keys: StateKeys,
     values: ValueBuffer,
 }
 
 impl<'a, B: Base> Drain<'a, B> {
-    pub(super) fn new(base: &'a B) -> Self {
+    fn new(base: &'a B) -> Self {
         Self {
             base,
             keys: StateKeys::new(),
             values: ValueBuffer::new(),
         }
-    }
-
-    pub(super) fn entries(&mut self, entries: &mut SortedEntries) -> Result<(), StateError> {
-        while let Some((key, known)) = entries.peek() {
-            self.entry(key, known.stored())?;
-            entries.advance();
-        }
-        Ok(())
     }
 
     fn entry(&mut self, key: &[u8], stored: Option<&[u8]>) -> Result<(), StateError> {
@@ -79,7 +90,7 @@ impl<'a, B: Base> Drain<'a, B> {
         Ok(())
     }
 
-    pub(super) fn finish(self) -> Result<(), StateError> {
+    fn finish(self) -> Result<(), StateError> {
         if self.keys.is_empty() {
             return Ok(());
         }

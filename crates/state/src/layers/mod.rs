@@ -23,7 +23,6 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use millstream_types::{CheckpointId, KeyGroup, KeyGroupRange};
 
 pub use drain::DirtyMap;
-use drain::Drain;
 
 use crate::map::{Known, SortedEntries};
 use crate::{Scan, ScanPage, ShardedMap, StateError, StateKeys, StateUsage, ValueBuffer};
@@ -46,7 +45,7 @@ pub trait Base: Send + Sync {
     /// Writes entries, given in key order, and deletes where there is no value; all or nothing.
     fn write(&self, keys: &StateKeys, values: &ValueBuffer) -> Result<(), StateError>;
 
-    /// Takes over a whole dirty map. Doing it twice is the same as doing it once, so that a part of
+    /// Takes over a dirty map, or a part of it. Doing it twice is the same as doing it once, so that a part of
     /// it may be written when it fails.
     fn take_over(&self, map: &DirtyMap<'_>) -> Result<(), StateError>
     where
@@ -218,7 +217,7 @@ impl<B: Base> Layers<B> {
                 asked: checkpoint,
             });
         }
-        let empty = ShardedMap::new(self.active.range());
+        let empty = self.active.successor();
         let map = Arc::new(std::mem::replace(&mut self.active, empty));
         let phase = Arc::new(AtomicU8::new(DRAINING));
         self.frozen = Some(Frozen {
@@ -299,11 +298,9 @@ impl<B: Base> Layers<B> {
     /// Writes one group of the active map down. Nothing must be frozen: that would be older.
     fn drain_next_group(&mut self) -> Result<(), StateError> {
         let (group, range) = (self.next_drained, self.active.range());
-        let mut entries = self.active.sorted(group, &[], None);
-        if entries.peek().is_some() {
-            let mut drain = Drain::new(&*self.base);
-            drain.entries(&mut entries)?;
-            drain.finish()?;
+        if self.active.bytes_of(group) > 0 {
+            self.base
+                .take_over(&DirtyMap::of_group(&self.active, group))?;
             self.active.clear_group(group);
             self.n_inline_drains += 1;
         }

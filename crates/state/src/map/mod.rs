@@ -60,6 +60,8 @@ struct Group {
     directory: Vec<u32>,
     depth: u8,
     nodes: Vec<Node>,
+    /// The depth at which it opens.
+    opens_at: u8,
 }
 
 #[derive(Clone, Debug)]
@@ -77,6 +79,17 @@ impl ShardedMap {
             groups: vec![Group::default(); range.count() as usize],
             bytes: 0,
             copied_bytes: 0,
+        }
+    }
+
+    /// An empty map for what comes after this one: as much, probably, so that each group opens with
+    /// as many shards as it has here instead of splitting its way up to them once more.
+    pub(crate) fn successor(&self) -> Self {
+        Self {
+            groups: self.groups.iter().map(Group::successor).collect(),
+            bytes: 0,
+            copied_bytes: 0,
+            ..*self
         }
     }
 
@@ -99,6 +112,12 @@ impl ShardedMap {
     /// Bytes of memory that its entries take, spare room included.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Bytes of memory that the entries of one group take. The group must be in range.
+    pub(crate) fn bytes_of(&self, group: KeyGroup) -> usize {
+        let nodes = &self.groups[self.position(group)].nodes;
+        nodes.iter().map(|node| node.shard.bytes()).sum()
     }
 
     /// Refuses keys of groups that this map is not for.
@@ -149,9 +168,9 @@ impl ShardedMap {
 
     /// Forgets the entries of one group. The group must be in range.
     pub(crate) fn clear_group(&mut self, group: KeyGroup) {
+        self.bytes -= self.bytes_of(group);
         let position = self.position(group);
-        let cleared = std::mem::take(&mut self.groups[position]);
-        self.bytes -= cleared.nodes.iter().map(|n| n.shard.bytes()).sum::<usize>();
+        self.groups[position] = self.groups[position].successor();
     }
 
     /// Gives up the map a group at a time, in order, so that memory is freed as it is read.
@@ -169,7 +188,7 @@ impl ShardedMap {
         let group = &mut self.groups[position];
         let node = match group.node(hash.route) {
             Some(node) => node,
-            None => group.open(),
+            None => group.open(hash.route),
         };
         let shared = &mut group.nodes[node].shard;
         let before = shared.bytes();
@@ -190,6 +209,14 @@ impl ShardedMap {
 }
 
 impl Group {
+    /// An empty group that opens with about as many shards as this one has.
+    fn successor(&self) -> Self {
+        Self {
+            opens_at: self.nodes.len().checked_ilog2().unwrap_or(0) as u8,
+            ..Self::default()
+        }
+    }
+
     fn node(&self, route: u64) -> Option<usize> {
         let mask = (1u64 << self.depth) - 1;
         Some(*self.directory.get((route & mask) as usize)? as usize)
@@ -199,13 +226,16 @@ impl Group {
         self.nodes[node].shard.bytes()
     }
 
-    fn open(&mut self) -> usize {
-        self.directory = vec![0];
-        self.nodes.push(Node {
-            depth: 0,
+    /// Makes the shards that the first entry finds; returns the one of this route.
+    fn open(&mut self, route: u64) -> usize {
+        self.depth = self.opens_at;
+        self.directory = (0..1 << self.depth).collect();
+        let node = || Node {
+            depth: self.depth,
             shard: Arc::new(Shard::new(SPLIT_BYTES)),
-        });
-        0
+        };
+        self.nodes = self.directory.iter().map(|_| node()).collect();
+        (route & ((1 << self.depth) - 1)) as usize
     }
 
     /// Splits the shard of this route by the route's next bit; returns the new one. If all entries fall on

@@ -76,6 +76,30 @@ fn a_copy_stays_as_it_was_and_shares_what_is_not_written_again() {
 }
 
 #[test]
+fn what_comes_after_a_map_opens_as_wide_as_it_was() {
+    let mut map = map_of(4);
+    let keys: Vec<_> = (0..20_000u32)
+        .map(|i| key((i % 3) as u16, &i.to_be_bytes(), b""))
+        .collect();
+    let value = [9; 40];
+    keys.iter().for_each(|key| put(&mut map, key, Some(&value)));
+    let shards = |map: &ShardedMap| -> Vec<usize> {
+        let groups = map.groups.iter();
+        groups.map(|group| group.nodes.len()).collect()
+    };
+    let mut next = map.successor();
+    assert_eq!((next.bytes(), shards(&next)), (0, vec![0; 4]));
+    put(&mut next, &keys[0], Some(&value));
+    let opened = shards(&next);
+    assert_eq!(opened, [1 << shards(&map)[0].ilog2(), 0, 0, 0]);
+    keys.iter()
+        .for_each(|key| put(&mut next, key, Some(&value)));
+    assert_eq!(contents(&next), contents(&map));
+    assert!(shards(&next)[0] < 2 * shards(&map)[0]);
+    check_bytes(&next);
+}
+
+#[test]
 fn updates_of_equal_length_take_no_more_memory() {
     let mut map = map_of(1);
     let key = key(0, b"k", b"");

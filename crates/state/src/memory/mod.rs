@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use millstream_types::{CheckpointId, KeyGroupRange, MaxParallelism};
 
-use crate::format::{SnapshotHeader, SnapshotWriter};
+use crate::format::{Contents, SnapshotHeader, SnapshotWriter};
 use crate::keys::hash_of;
 use crate::map::Known;
 use crate::{
-    KeyedStateBackend, RestorePolicy, RestoreSummary, Scan, ScanPage, ShardedMap, SnapshotSink,
-    SnapshotSource, SnapshotSummary, SnapshotWork, StateError, StateKeys, StateTable, StateUsage,
-    ValueBuffer, restore_parts,
+    CheckpointFiles, KeyedStateBackend, RestorePolicy, RestoreSummary, Scan, ScanPage, ShardedMap,
+    Sharing, SnapshotFiles, SnapshotSource, SnapshotSummary, SnapshotWork, StateError, StateKeys,
+    StateTable, StateUsage, ValueBuffer, restore_parts,
 };
 
 /// Keyed state in memory. A snapshot is one reference a shard; what is written while it is taken
@@ -52,6 +52,8 @@ impl MemoryBackend {
         }
     }
 }
+
+impl CheckpointFiles for MemoryBackend {}
 
 impl KeyedStateBackend for MemoryBackend {
     fn table(&self) -> &StateTable {
@@ -113,6 +115,7 @@ impl KeyedStateBackend for MemoryBackend {
         Ok(Box::new(MemorySnapshot {
             header: SnapshotHeader {
                 checkpoint,
+                contents: Contents::All,
                 max_parallelism: self.max,
                 range: self.map.range(),
                 states: self.table.stored(),
@@ -157,8 +160,11 @@ impl SnapshotWork for MemorySnapshot {
         self.header.checkpoint
     }
 
-    fn run(self: Box<Self>, sink: &mut dyn SnapshotSink) -> Result<SnapshotSummary, StateError> {
-        let mut writer = SnapshotWriter::new(&self.header, sink)?;
+    fn run(
+        self: Box<Self>,
+        files: &mut dyn SnapshotFiles,
+    ) -> Result<Vec<SnapshotSummary>, StateError> {
+        let mut writer = SnapshotWriter::new(&self.header, files.begin(Sharing::Private))?;
         for (_, mut entries) in self.map.into_sorted_groups() {
             while let Some((key, known)) = entries.peek() {
                 if let Known::Value(stored) = known {
@@ -167,6 +173,10 @@ impl SnapshotWork for MemorySnapshot {
                 entries.advance();
             }
         }
-        writer.finish()
+        let summary = writer.finish()?;
+        files
+            .finish(&summary)
+            .map_err(|error| StateError::of_sink(error, summary.bytes))?;
+        Ok(vec![summary])
     }
 }

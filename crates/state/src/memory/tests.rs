@@ -1,7 +1,7 @@
 use millstream_types::KeyGroup;
 
 use super::*;
-use crate::{KeyParts, ScanRange, SchemaIndex, StateDescriptor, StateId, StateKind};
+use crate::{KeyParts, ScanRange, SchemaIndex, SnapshotSink, StateDescriptor, StateId, StateKind};
 
 const MAX: u32 = 128;
 const COUNT: StateId = StateId(0);
@@ -112,7 +112,9 @@ fn a_snapshot_holds_what_was_there_when_it_was_asked_for() {
     let work = first.snapshot(CheckpointId(1)).unwrap();
     count(&mut first, &["to", "late"]);
     let mut file = Vec::new();
-    let summary = work.run(&mut file).unwrap();
+    let [summary] = &work.run(&mut file).unwrap()[..] else {
+        panic!("one file");
+    };
     assert_eq!(summary.n_entries, 6);
     let mut restored = backend();
     restore(&mut restored, &[&file], RestorePolicy::RequireAll).unwrap();
@@ -141,7 +143,7 @@ fn a_deleted_entry_is_in_no_later_snapshot() {
         .unwrap();
     assert!(!counts(&mut backend).iter().any(|(word, _)| word == "to"));
     let work = backend.snapshot(CheckpointId(1)).unwrap();
-    assert_eq!(work.run(&mut Vec::new()).unwrap().n_entries, 5);
+    assert_eq!(work.run(&mut Vec::new()).unwrap()[0].n_entries, 5);
 }
 
 #[test]
@@ -368,7 +370,7 @@ fn the_synchronous_part_of_a_snapshot_does_not_copy_the_state() {
     backend.put(&keys(&["key-1"], range), &values).unwrap();
     let copied = backend.usage().frozen_bytes;
     assert!(copied > 0 && copied < bytes / 100, "{copied} of {bytes}");
-    assert_eq!(work.run(&mut Vec::new()).unwrap().n_entries, 200_000);
+    assert_eq!(work.run(&mut Vec::new()).unwrap()[0].n_entries, 200_000);
     assert_eq!(backend.usage().frozen_bytes, 0);
 }
 

@@ -2,7 +2,7 @@
 
 use millstream_coordination::chain::Entry;
 use millstream_snapshot::metadata;
-use millstream_state::format::{SnapshotHeader, SnapshotReader, SnapshotWriter};
+use millstream_state::format::{Contents, SnapshotHeader, SnapshotReader, SnapshotWriter};
 use millstream_state::{
     KeyParts, SchemaIndex, StateId, StateKeys, StateKind, StoredSchema, StoredState,
 };
@@ -51,6 +51,7 @@ const GROUPS: u16 = 16;
 fn header() -> SnapshotHeader {
     SnapshotHeader {
         checkpoint: CheckpointId(7),
+        contents: Contents::Changes,
         max_parallelism: MaxParallelism::new(128).expect("within bounds"),
         range: KeyGroupRange::new(KeyGroup(0), KeyGroup(GROUPS - 1)).expect("ascending"),
         states: vec![StoredState {
@@ -80,7 +81,11 @@ fn entries(mut data: &[u8]) -> Entries {
             user_key: b"",
         };
         keys.push(parts).expect("a short key");
-        let stored = [&[0][..], value].concat();
+        // What has no value was deleted.
+        let stored = match value {
+            [] => Vec::new(),
+            _ => [&[0][..], value].concat(),
+        };
         entries.push((keys.get(0).to_vec(), stored));
     }
     entries.sort();
@@ -94,7 +99,10 @@ fn read(mut file: &[u8]) -> Option<Entries> {
     }
     let mut found = Entries::new();
     while let Some(entry) = reader.next_entry().ok()? {
-        found.push((entry.key.to_vec(), entry.stored.to_vec()));
+        found.push((
+            entry.key.to_vec(),
+            entry.stored.unwrap_or_default().to_vec(),
+        ));
     }
     Some(found)
 }
@@ -109,7 +117,11 @@ pub(super) fn state_file(data: &[u8]) {
     let header = header();
     let mut writer = SnapshotWriter::new(&header, &mut file).expect("written to memory");
     for (key, stored) in &entries {
-        writer.entry(key, stored).expect("written to memory");
+        let written = match stored[..] {
+            [] => writer.deletion(key),
+            _ => writer.entry(key, stored),
+        };
+        written.expect("written to memory");
     }
     writer.finish().expect("written to memory");
     assert_eq!(

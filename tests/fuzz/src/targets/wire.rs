@@ -145,6 +145,7 @@ fn elements() -> [Element; 5] {
         kind: BarrierKind::Checkpoint,
         age: Duration::from_millis(3),
         learnt_at: NOW,
+        completed: None,
     };
     [
         Element::Batch(rows()),
