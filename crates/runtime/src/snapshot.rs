@@ -11,7 +11,7 @@ use millstream_coordination::protocol::{
     DeclineMessage, FromTaskmanager, SnapshotMessage, TaskAddress,
 };
 use millstream_coordination::snapshot_types::{
-    CheckpointMetrics, KeyedHandle, OperatorSubtaskState, TaskSnapshot,
+    CheckpointMetrics, KeyedHandle, OperatorSubtaskState, TaskSnapshot, is_shared,
 };
 use millstream_env::{Env, StopSignal, fail_points};
 use millstream_snapshot::files::SnapshotUploads;
@@ -21,7 +21,8 @@ use millstream_state::SnapshotWork;
 use millstream_telemetry::catalog;
 use millstream_types::sabotage::Rule;
 use millstream_types::{
-    CheckpointId, Epoch, JobId, KeyGroupRange, MonoTime, OperatorUid, StateHandle, SubtaskId,
+    CheckpointId, Epoch, JobId, KeyGroupRange, MonoTime, ObjectName, OperatorUid, StateHandle,
+    SubtaskId,
 };
 
 use crate::activity::Activity;
@@ -126,8 +127,12 @@ async fn finish(target: SnapshotTarget, taken: TakenSnapshot, stop: StopSignal) 
     let checkpoint = taken.checkpoint;
     let (job, epoch, task) = (target.job, target.epoch, target.task);
     let (mut metrics, frozen_at) = (taken.metrics, taken.frozen_at);
-    let message = match upload(&target, taken.parts, checkpoint, &stop).await {
+    let mut stored = Vec::new();
+    let uploaded = upload(&target, taken.parts, checkpoint, &stop, &mut stored).await;
+    let was_stopped = stop.is_cancelled();
+    let message = match uploaded {
         Ok(snapshot) => {
+            stored.clear();
             metrics.asynchronous = target.env.clock().monotonic().saturating_since(frozen_at);
             FromTaskmanager::Acknowledge(Box::new(SnapshotMessage {
                 job,
@@ -138,16 +143,7 @@ async fn finish(target: SnapshotTarget, taken: TakenSnapshot, stop: StopSignal) 
                 metrics,
             }))
         }
-        Err(_) if stop.is_cancelled() => {
-            let subtask = task.subtask;
-            FromTaskmanager::UploadStopped {
-                job,
-                epoch,
-                subtask,
-                checkpoint,
-            }
-        }
-        Err(message) => FromTaskmanager::Decline(Box::new(DeclineMessage {
+        Err(message) if !was_stopped => FromTaskmanager::Decline(Box::new(DeclineMessage {
             job,
             epoch,
             task,
@@ -155,8 +151,28 @@ async fn finish(target: SnapshotTarget, taken: TakenSnapshot, stop: StopSignal) 
             reason: DeclineReason::AsyncException,
             message: failure::clipped(&message),
         })),
+        Err(_) => stopped(&target, checkpoint, std::mem::take(&mut stored)),
     };
     target.uplink.send(message);
+    if !stored.is_empty() {
+        // Of what was declined: nobody else knows their names.
+        target.uplink.send(stopped(&target, checkpoint, stored));
+    }
+}
+
+/// Nothing more is uploaded. What is private to the checkpoint is found by its directory.
+fn stopped(
+    target: &SnapshotTarget,
+    checkpoint: CheckpointId,
+    stored: Vec<ObjectName>,
+) -> FromTaskmanager {
+    FromTaskmanager::UploadStopped {
+        job: target.job,
+        epoch: target.epoch,
+        subtask: target.task.subtask,
+        checkpoint,
+        objects: stored.into_iter().filter(is_shared).collect(),
+    }
 }
 
 async fn upload(
@@ -164,6 +180,7 @@ async fn upload(
     parts: Vec<OperatorWork>,
     checkpoint: CheckpointId,
     stop: &StopSignal,
+    stored: &mut Vec<ObjectName>,
 ) -> Result<TaskSnapshot, String> {
     let nonce = match target.env.sabotage().removed(Rule::NameWithoutNonce) {
         true => Nonce(0),
@@ -186,7 +203,7 @@ async fn upload(
         let mut state = OperatorSubtaskState::default();
         if let Some(keyed) = work.keyed {
             let receipt = keyed.receipt();
-            let handles = upload_keyed(target, uploader, dir, keyed, stop).await?;
+            let handles = upload_keyed(target, uploader, dir, keyed, stop, stored).await?;
             if let Some(receipt) = receipt {
                 receipt(&handles);
             }
@@ -224,6 +241,7 @@ async fn upload_keyed(
     dir: CheckpointDir,
     work: Box<dyn SnapshotWork>,
     stop: &StopSignal,
+    stored: &mut Vec<ObjectName>,
 ) -> Result<Vec<StateHandle>, String> {
     let spawner = target.env.spawner();
     let pace = match spawner.is_inline() {
@@ -240,7 +258,7 @@ async fn upload_keyed(
         Pace::Inline => spawner.blocking("snapshot-writer", write),
         Pace::Thread => spawner.thread("snapshot-writer", write),
     };
-    let handles = coming.run().await;
+    let handles = coming.run(stored).await;
     let handles = handles.map_err(|error| millstream_telemetry::chain(&error));
     // The writer's own error says more than that its upload was dropped.
     match writing.await {

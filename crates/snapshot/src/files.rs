@@ -5,7 +5,7 @@
 
 use millstream_env::StopSignal;
 use millstream_state::{Sharing, SinkError, SnapshotFiles, SnapshotSink, SnapshotSummary};
-use millstream_types::{StateHandle, SubtaskId};
+use millstream_types::{ObjectName, StateHandle, SubtaskId};
 use tokio::sync::mpsc;
 
 use crate::error::StoreError;
@@ -86,12 +86,20 @@ impl SnapshotFiles for SnapshotUploads {
 
 impl ComingFiles {
     /// Stores what comes until the other end is dropped; the handles of all files in their order.
-    pub async fn run(mut self) -> Result<Vec<StateHandle>, StoreError> {
+    /// `stored` gets the names of the objects that are new, also of those in front of an error.
+    pub async fn run(
+        mut self,
+        stored: &mut Vec<ObjectName>,
+    ) -> Result<Vec<StateHandle>, StoreError> {
         let mut handles = Vec::new();
         while let Some(coming) = self.0.recv().await {
             handles.push(match coming {
                 Coming::Stored(handle) => handle,
-                Coming::Upload(upload) => upload.run().await?,
+                Coming::Upload(upload) => {
+                    let handle = upload.run().await?;
+                    stored.extend(handle.object().cloned());
+                    handle
+                }
             });
         }
         Ok(handles)

@@ -1,6 +1,7 @@
 //! What tasks answer to a checkpoint (B1.3, B1.4).
 
 use millstream_types::sabotage::Rule;
+use millstream_types::{CheckpointId, Epoch, ObjectName, SubtaskId};
 
 use super::coordinator::{Coordinator, Phase};
 use super::history::AckRecord;
@@ -113,6 +114,23 @@ impl Coordinator {
         self.note(ack, what, actions);
         self.retention.on_upload_stopped(checkpoint, ack.subtask);
         self.discard(ack, actions);
+    }
+
+    /// A subtask uploads nothing more for a checkpoint; what it had stored goes. What one of another
+    /// epoch had is swept.
+    pub(super) fn on_upload_stopped(
+        &mut self,
+        epoch: Epoch,
+        subtask: SubtaskId,
+        id: CheckpointId,
+        objects: &[ObjectName],
+        actions: &mut Vec<Action>,
+    ) {
+        self.retention.on_upload_stopped(id, subtask);
+        let is_of_this_run = self.run.as_ref().is_some_and(|run| run.epoch == epoch);
+        if is_of_this_run && !self.retention.must_keep(id) {
+            self.retention.discard(id, epoch, objects.iter(), actions);
+        }
     }
 
     /// Deletes the private objects of an acknowledgement that no checkpoint took, unless it may

@@ -228,9 +228,11 @@ impl Coordinator {
             Event::Acknowledge(ack) => self.on_acknowledge(at, *ack, actions),
             Event::Decline(decline) => self.on_decline(at, *decline, actions),
             Event::UploadStopped {
+                epoch,
                 subtask,
                 checkpoint,
-            } => self.retention.on_upload_stopped(checkpoint, subtask),
+                objects,
+            } => self.on_upload_stopped(epoch, subtask, checkpoint, &objects, actions),
             Event::MetadataStored {
                 checkpoint,
                 metadata,

@@ -147,10 +147,14 @@ pub enum Event {
     Decline(Box<Decline>),
     /// A subtask uploads nothing more for a checkpoint that was given up.
     UploadStopped {
+        /// In which epoch it runs.
+        epoch: Epoch,
         /// Which subtask.
         subtask: SubtaskId,
         /// Which checkpoint.
         checkpoint: CheckpointId,
+        /// Shared objects that it had stored by then: no acknowledgement will name them.
+        objects: Vec<ObjectName>,
     },
     /// Answers [`Action::StoreMetadata`].
     MetadataStored {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use millstream_types::{
-    Attempt, CheckpointId, Epoch, EventTime, Incarnation, JobId, SlotIndex, SubtaskId,
+    Attempt, CheckpointId, Epoch, EventTime, Incarnation, JobId, ObjectName, SlotIndex, SubtaskId,
     TaskmanagerId,
 };
 
@@ -67,6 +67,8 @@ pub enum FromTaskmanager {
         subtask: SubtaskId,
         /// Which checkpoint.
         checkpoint: CheckpointId,
+        /// Shared objects that it had stored by then.
+        objects: Vec<ObjectName>,
     },
     /// A task has no more input and waits for its final checkpoint.
     EndOfData {

@@ -45,12 +45,16 @@ impl Master {
                 Work::Checkpoint(checkpoint::Event::Decline(Box::new(decline)))
             }
             FromTaskmanager::UploadStopped {
+                epoch,
                 subtask,
                 checkpoint,
-                ..
+                objects,
+                job: _,
             } => Work::Checkpoint(checkpoint::Event::UploadStopped {
+                epoch,
                 subtask,
                 checkpoint,
+                objects,
             }),
             FromTaskmanager::EndOfData {
                 epoch,

@@ -335,6 +335,7 @@ impl FakeTask {
                     epoch,
                     subtask: task.subtask,
                     checkpoint,
+                    objects: Vec::new(),
                 })
                 .collect(),
             ToTaskmanager::Cancel { job, subtasks, .. } => self.on_cancel(job, subtasks),

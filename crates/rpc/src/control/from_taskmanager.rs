@@ -6,7 +6,7 @@ use millstream_coordination::protocol::{
     SnapshotMessage, SubtaskMetrics, TaskReport, TaskmanagerHeartbeat,
 };
 use millstream_coordination::snapshot_types::TaskSnapshot;
-use millstream_types::{Epoch, EventTime, Incarnation, SlotIndex};
+use millstream_types::{Epoch, EventTime, Incarnation, ObjectName, SlotIndex};
 
 use super::common::{
     address_from_wire, address_to_wire, checkpoint_from_wire, failure_from_wire, failure_to_wire,
@@ -15,7 +15,7 @@ use super::common::{
     task_to_wire, taskmanager_from_wire,
 };
 use super::state::{metrics_from_wire, metrics_to_wire, operators_from_wire, operators_to_wire};
-use crate::error::{DecodeError, missing};
+use crate::error::{DecodeError, invalid, missing};
 use crate::pb::{self, from_taskmanager::Message};
 use crate::scalar::{duration_from_wire, duration_to_wire};
 
@@ -61,10 +61,12 @@ pub(super) fn to_wire(message: &FromTaskmanager) -> pb::FromTaskmanager {
             epoch,
             subtask,
             checkpoint,
+            objects,
         } => Message::UploadStopped(pb::UploadStopped {
             job: job_to_wire(*job, *epoch),
             subtask: subtask_to_wire(*subtask),
             checkpoint_id: checkpoint.0,
+            objects: objects.iter().map(ToString::to_string).collect(),
         }),
         FromTaskmanager::EndOfData {
             job,
@@ -122,6 +124,12 @@ pub(super) fn from_wire(message: pb::FromTaskmanager) -> Result<FromTaskmanager,
                         "checkpoint_id",
                         message.checkpoint_id,
                     )?,
+                    objects: message
+                        .objects
+                        .iter()
+                        .map(|name| ObjectName::new(name))
+                        .collect::<Result<_, _>>()
+                        .map_err(|error| invalid(STOPPED, "objects", error.to_string()))?,
                 }
             }
             Message::EndOfData(message) => {

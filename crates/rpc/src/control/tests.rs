@@ -208,6 +208,7 @@ fn from_taskmanager() -> Vec<FromTaskmanager> {
             epoch,
             subtask,
             checkpoint: CheckpointId(9),
+            objects: vec![ObjectName::new("shared/3-1-ab.sst").unwrap()],
         },
         FromTaskmanager::EndOfData {
             job,
@@ -409,6 +410,7 @@ fn a_message_that_makes_no_sense_is_refused_by_name() {
         job: job(),
         subtask: None,
         checkpoint_id: 1,
+        objects: vec![],
     };
     assert_eq!(
         refused(Some(Message::UploadStopped(stopped))),
@@ -421,9 +423,20 @@ fn a_message_that_makes_no_sense_is_refused_by_name() {
             index: 0,
         }),
         checkpoint_id: 0,
+        objects: vec![],
     };
     let expected = "UploadStopped.checkpoint_id is 0, which no checkpoint is";
-    assert_eq!(refused(Some(Message::UploadStopped(stopped))), expected);
+    assert_eq!(
+        refused(Some(Message::UploadStopped(stopped.clone()))),
+        expected
+    );
+    let stopped = pb::UploadStopped {
+        checkpoint_id: 1,
+        objects: vec!["../other/job".to_owned()],
+        ..stopped
+    };
+    let error = refused(Some(Message::UploadStopped(stopped)));
+    assert!(error.starts_with("UploadStopped.objects"), "{error}");
     let address = Some(pb::DataAddress {
         host: "h".into(),
         port: 70_000,

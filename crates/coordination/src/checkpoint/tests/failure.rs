@@ -260,8 +260,10 @@ fn declines_that_are_late_repeated_or_of_nobody_change_nothing() {
         },
         Event::Deleted { ticket: 99 },
         Event::UploadStopped {
+            epoch: Epoch(1),
             subtask: SINK,
             checkpoint: CheckpointId(3),
+            objects: Vec::new(),
         },
         Event::Tick,
     ] {

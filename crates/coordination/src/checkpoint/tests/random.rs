@@ -237,8 +237,10 @@ impl World {
                 subtask: of,
                 checkpoint,
             } => Event::UploadStopped {
+                epoch,
                 subtask: subtask(of),
                 checkpoint: CheckpointId(self.id(checkpoint)),
+                objects: Vec::new(),
             },
             Step::TriggerFailed { checkpoint } => Event::TriggerFailed {
                 epoch,
