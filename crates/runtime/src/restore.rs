@@ -18,6 +18,8 @@ use crate::snapshot::decode_elements;
 
 /// State above this size goes through a file; smaller state is restored from memory.
 const MEMORY_BYTES_MAX: u64 = 8 << 20;
+/// And so is what one operator has of it beyond this.
+const MEMORY_BYTES_TOTAL: u64 = 32 << 20;
 
 /// What a task restores from.
 pub(crate) struct Restorer<'a> {
@@ -82,8 +84,9 @@ impl Restorer<'_> {
             return Ok(backend);
         };
         let mut sources: Vec<Box<dyn SnapshotSource>> = Vec::new();
+        let mut room = MEMORY_BYTES_TOTAL;
         for (part, keyed) in state.keyed.iter().enumerate() {
-            sources.push(self.source(uid, part, &keyed.handle).await?);
+            sources.push(self.source(uid, part, &keyed.handle, &mut room).await?);
             self.env.fail_points().hit(fail_points::RESTORE);
         }
         if sources.is_empty() {
@@ -98,8 +101,8 @@ impl Restorer<'_> {
             .map_err(|error| failure::of_state(FailureKind::Restore, &error))?;
         // What belongs to the restored checkpoint alone goes with it.
         let handles: Vec<_> = state.keyed.iter().map(|k| k.handle.clone()).collect();
-        let mut objects = handles.iter().filter_map(StateHandle::object);
-        if objects.all(is_shared) {
+        let is_shared = |handle: &StateHandle| handle.object().is_some_and(is_shared);
+        if handles.iter().all(is_shared) {
             backend.adopt(self.restore.checkpoint, &handles);
         }
         Ok(backend)
@@ -110,8 +113,10 @@ impl Restorer<'_> {
         uid: &OperatorUid,
         part: usize,
         handle: &StateHandle,
+        room: &mut u64,
     ) -> Result<Box<dyn SnapshotSource>, FailureInfo> {
-        if handle.size() <= MEMORY_BYTES_MAX {
+        if handle.size() <= MEMORY_BYTES_MAX.min(*room) {
+            *room -= handle.size();
             let source = download::to_memory(self.store, handle, &self.stop).await;
             let source = source.map_err(|error| failure::of_download(&error.into()))?;
             return Ok(Box::new(source));

@@ -211,7 +211,12 @@ impl SnapshotWork for RocksSnapshot {
                     let reused = files.reuse(file);
                     reused.map_err(|error| StateError::of_sink(error, 0))?;
                 }
-                changes.iter().map(|change| change.upload(files)).collect()
+                let written: Result<_, _> =
+                    changes.iter().map(|change| change.upload(files)).collect();
+                if let (Err(StateError::Store { .. }), Some(journal)) = (&written, base.journal()) {
+                    journal.reset();
+                }
+                written
             }
         }
     }

@@ -231,7 +231,7 @@ impl RocksBase {
         map: &DirtyMap<'_>,
         mut also: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), StateError>,
     ) -> Result<bool, StateError> {
-        let Some(journal) = &self.journal else {
+        let Some(journal) = self.journal.as_ref().filter(|_| map.bytes() > 0) else {
             return Ok(false);
         };
         journal.note(map.group(), |note| {
@@ -259,12 +259,10 @@ impl RocksBase {
 
     /// When [`live_bytes`](Self::live_bytes) were `counted`, there were `found`.
     pub(crate) fn were(&self, counted: u64, found: u64) {
-        match counted.checked_sub(found) {
-            Some(excess) => self.live_bytes.fetch_sub(excess, Ordering::Relaxed),
-            None => self
-                .live_bytes
-                .fetch_add(found - counted, Ordering::Relaxed),
-        };
+        let corrected = |bytes: u64| Some(bytes.saturating_sub(counted).saturating_add(found));
+        let (set, read) = (Ordering::Relaxed, Ordering::Relaxed);
+        // It always is changed.
+        let _ = self.live_bytes.fetch_update(set, read, corrected);
     }
 
     /// Whether some state has more files in its first level than it should.

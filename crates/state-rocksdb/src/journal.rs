@@ -41,32 +41,36 @@ struct State {
     next_name: u64,
 }
 
+/// A local file, which goes with its last use.
+#[derive(Debug)]
+struct LocalFile(PathBuf);
+
+impl Drop for LocalFile {
+    fn drop(&mut self) {
+        // What is left goes with the directory.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
 /// A file that is being written.
 struct OpenFile {
     writer: SnapshotWriter<LocalSink>,
-    path: PathBuf,
+    file: LocalFile,
     /// The highest key group in it.
     last: KeyGroup,
 }
 
 impl std::fmt::Debug for OpenFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("OpenFile").field(&self.path).finish()
+        f.debug_tuple("OpenFile").field(&self.file).finish()
     }
 }
 
-/// Changes in key order; the file goes with the last use.
+/// Changes in key order.
 #[derive(Debug)]
 pub(crate) struct ChangeFile {
-    path: PathBuf,
+    file: LocalFile,
     summary: SnapshotSummary,
-}
-
-impl Drop for ChangeFile {
-    fn drop(&mut self) {
-        // What is left goes with the directory.
-        let _ = fs::remove_file(&self.path);
-    }
 }
 
 /// What a snapshot is made of.
@@ -120,6 +124,18 @@ impl Journal {
         group: Option<KeyGroup>,
         each: impl FnOnce(&mut Note<'_>) -> Result<(), StateError>,
     ) -> Result<bool, StateError> {
+        let noted = self.try_note(group, each);
+        if noted.is_err() {
+            self.reset();
+        }
+        noted
+    }
+
+    fn try_note(
+        &self,
+        group: Option<KeyGroup>,
+        each: impl FnOnce(&mut Note<'_>) -> Result<(), StateError>,
+    ) -> Result<bool, StateError> {
         let Some(mut open) = self.state.lock().writable(&self.directory, group)? else {
             return Ok(false);
         };
@@ -133,28 +149,31 @@ impl Journal {
         Ok(true)
     }
 
+    /// Some change may be missing from here on, or cannot be read: the next snapshot is of
+    /// everything.
+    pub(crate) fn reset(&self) {
+        self.state.lock().reset();
+    }
+
     /// Decides what the snapshot for a checkpoint is made of; all in front of it has been noted.
     pub(crate) fn cut(&self, checkpoint: CheckpointId, live_bytes: u64) -> Result<Cut, StateError> {
         let state = &mut *self.state.lock();
-        state.close()?;
-        let pending = Pending {
-            files: state.files.len(),
-            bytes: state.files.iter().map(|file| file.summary.bytes).sum(),
-        };
-        let end = state.end;
-        Ok(
-            match state.ledger.plan(checkpoint, end, pending, live_bytes) {
-                Plan::Alone => {
-                    state.files.clear();
-                    Cut::All(Sharing::Private)
-                }
-                Plan::All => Cut::All(Sharing::Shared),
-                Plan::Changes { behind, from } => Cut::Changes {
-                    behind,
-                    files: state.from(from),
-                },
+        if let Err(error) = state.close() {
+            state.reset();
+            return Err(error);
+        }
+        let (end, pending) = (state.end, state.pending());
+        let plan = state.ledger.plan(checkpoint, end, pending, live_bytes);
+        // One that was awaited may have been given up for it.
+        state.forget();
+        Ok(match plan {
+            Plan::Alone => Cut::All(Sharing::Private),
+            Plan::All => Cut::All(Sharing::Shared),
+            Plan::Changes { behind, from } => Cut::Changes {
+                behind,
+                files: state.from(from),
             },
-        )
+        })
     }
 
     /// All files of a snapshot are stored.
@@ -206,10 +225,11 @@ impl State {
         fs::create_dir_all(directory).map_err(|e| error::file("create", directory, e))?;
         let path = directory.join(format!("{:06}.changes", self.next_name));
         self.next_name += 1;
-        let file = File::create_new(&path).map_err(|e| error::file("create", &path, e))?;
+        let opened = File::create_new(&path).map_err(|e| error::file("create", &path, e))?;
+        let file = LocalFile(path);
         Ok(OpenFile {
-            writer: SnapshotWriter::new(&self.header, LocalSink(file))?,
-            path,
+            writer: SnapshotWriter::new(&self.header, LocalSink(opened))?,
+            file,
             last: KeyGroup(0),
         })
     }
@@ -217,11 +237,27 @@ impl State {
     fn close(&mut self) -> Result<(), StateError> {
         if let Some(open) = self.open.take() {
             let summary = open.writer.finish()?;
-            let path = open.path;
-            self.files.push_back(Arc::new(ChangeFile { path, summary }));
+            let file = open.file;
+            self.files.push_back(Arc::new(ChangeFile { file, summary }));
             self.end += 1;
+            if self.ledger.is_too_much(self.pending().bytes) {
+                self.reset();
+            }
         }
         Ok(())
+    }
+
+    fn pending(&self) -> Pending {
+        Pending {
+            files: self.files.len(),
+            bytes: self.files.iter().map(|file| file.summary.bytes).sum(),
+        }
+    }
+
+    fn reset(&mut self) {
+        self.open = None;
+        self.ledger.reset();
+        self.forget();
     }
 
     /// The files from a place on.
@@ -258,8 +294,8 @@ impl ChangeFile {
         &self,
         files: &mut dyn SnapshotFiles,
     ) -> Result<SnapshotSummary, StateError> {
-        let bad = |e| error::file("read", &self.path, e);
-        let mut file = File::open(&self.path).map_err(bad)?;
+        let bad = |e| error::file("read", &self.file.0, e);
+        let mut file = File::open(&self.file.0).map_err(bad)?;
         let sink = files.begin(Sharing::Shared);
         let mut sent = 0;
         while sent < self.summary.bytes {

@@ -14,7 +14,9 @@ use std::collections::BTreeMap;
 use millstream_types::{CheckpointId, StateHandle};
 
 /// A snapshot of more files than this is written anew: a restore has to merge them.
-const FILES_MAX: usize = 24;
+const FILES_MAX: usize = 128;
+/// No snapshot has more, whatever came to nothing.
+const FILES_LIMIT: usize = 1024;
 /// Snapshots whose completion is not known yet and still awaited. Of others nothing is expected.
 const TAKEN_MAX: usize = 16;
 /// How often the limits are doubled at most.
@@ -71,6 +73,8 @@ pub(crate) struct Pending {
 pub(crate) struct Ledger {
     /// State of less than this is written whole each time, into a file of its own.
     small_bytes: u64,
+    /// About everything, at the last snapshot.
+    live_bytes: u64,
     base: Option<Base>,
     taken: BTreeMap<CheckpointId, Taken>,
     /// Snapshots of everything in a row that came to nothing while there was a base.
@@ -84,11 +88,24 @@ impl Ledger {
     pub(crate) fn new(small_bytes: u64) -> Self {
         Self {
             small_bytes,
+            live_bytes: 0,
             base: None,
             taken: BTreeMap::new(),
             rests: 0,
             last_all: None,
         }
+    }
+
+    /// Forgets every snapshot: the next one is of everything.
+    pub(crate) fn reset(&mut self) {
+        *self = Self::new(self.small_bytes);
+    }
+
+    /// Whether the journal holds more than any snapshot would be made of: while none is completed,
+    /// what changes again and again would fill the disk.
+    pub(crate) fn is_too_much(&self, pending_bytes: u64) -> bool {
+        let all = self.base.as_ref().map_or(self.live_bytes, Base::all_bytes);
+        pending_bytes > 2 * (all << self.rests) + 4 * self.small_bytes
     }
 
     /// What was restored: files of a completed checkpoint, and nothing is in the journal yet.
@@ -110,9 +127,10 @@ impl Ledger {
         live_bytes: u64,
     ) -> Plan {
         if live_bytes < self.small_bytes && self.base.is_none() {
-            *self = Self::new(self.small_bytes);
+            self.reset();
             return Plan::Alone;
         }
+        self.live_bytes = live_bytes;
         if self.last_all.take().is_some() && self.base.is_some() {
             // Everything once more would fail for the same reason: less, and later.
             self.rests = (self.rests + 1).min(RESTS_MAX);
@@ -141,11 +159,13 @@ impl Ledger {
     }
 
     /// Whether changes behind the base are better than everything anew: not as soon as they are more
-    /// than what they change. So at most twice of what changes is ever uploaded.
+    /// than what they change, so that at most twice of what changes is uploaded; nor as soon as they
+    /// are in more files than a restore should merge.
     fn is_worth(&self, base: &Base, pending: Pending) -> bool {
         let changes = base.change_bytes().saturating_add(pending.bytes);
         let files = base.files.len() + pending.files;
-        changes <= base.all_bytes() << self.rests && files <= FILES_MAX << self.rests
+        let files_max = (FILES_MAX << self.rests).min(FILES_LIMIT);
+        changes <= base.all_bytes() << self.rests && files <= files_max
     }
 
     /// All files of a snapshot are stored.
@@ -272,8 +292,11 @@ mod tests {
         );
         assert_eq!(plan(&mut ledger, 3, 1, pending(1, 1001)), Plan::All);
         let mut ledger = started();
-        assert_eq!(plan(&mut ledger, 2, 1, pending(23, 10)), behind(&[1000], 0));
-        assert_eq!(plan(&mut ledger, 3, 1, pending(24, 10)), Plan::All);
+        assert_eq!(
+            plan(&mut ledger, 2, 1, pending(127, 10)),
+            behind(&[1000], 0)
+        );
+        assert_eq!(plan(&mut ledger, 3, 1, pending(128, 10)), Plan::All);
         // What stands behind everything counts too.
         let files = [file(1000), file(600)];
         let mut ledger = Ledger::new(MIB);
@@ -308,6 +331,19 @@ mod tests {
         for checkpoint in 1..5 {
             assert_eq!(plan(&mut ledger, checkpoint, 0, pending(0, 0)), Plan::All);
         }
+    }
+
+    #[test]
+    fn a_journal_beyond_all_use_is_given_up() {
+        let mut ledger = Ledger::new(10);
+        assert_eq!(ledger.plan(id(1), 0, pending(0, 0), 500), Plan::All);
+        assert!(!ledger.is_too_much(1_040) && ledger.is_too_much(1_041));
+        ledger.stored(id(1), &[file(1_000)]);
+        ledger.completed(id(1));
+        assert!(!ledger.is_too_much(2_040) && ledger.is_too_much(2_041));
+        ledger.reset();
+        assert_eq!(ledger.needs_from(), None);
+        assert_eq!(ledger.plan(id(2), 9, pending(0, 0), 500), Plan::All);
     }
 
     #[test]

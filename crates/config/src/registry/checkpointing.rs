@@ -70,8 +70,8 @@ pub(super) const KEYS: &[Key] = &[
             "Whether a checkpoint of RocksDB state uploads only what changed since the last complete \
              one, and refers to its files for the rest.",
             "Everything is uploaded again when the changes have become as much as what they change, \
-             so that a restore never reads much more than twice the state. State below 1 MiB and \
-             state in memory is uploaded whole each time.",
+             or are in 128 files; if that comes to nothing, when they have become twice as much. \
+             State below 1 MiB and state in memory is uploaded whole each time.",
         ),
     key("checkpointing.dir", Kind::Location).old(&["state.checkpoints.dir"]).means(
         "Directory or object store prefix of all checkpoints.",

@@ -1,13 +1,13 @@
 //! What tasks answer to a checkpoint (B1.3, B1.4).
 
 use millstream_types::sabotage::Rule;
-use millstream_types::{CheckpointId, Epoch, ObjectName, SubtaskId};
 
 use super::coordinator::{Coordinator, Phase};
 use super::history::AckRecord;
-use super::messages::{Acknowledgement, Action, Decline};
+use super::messages::{Acknowledgement, Action, Decline, UploadStopped};
 use super::notice::{Notice, TaskMessage, TaskNotice};
 use crate::moment::Moment;
+use crate::snapshot_types::is_shared;
 
 /// What an acknowledgement is to its checkpoint.
 enum Answer {
@@ -118,18 +118,13 @@ impl Coordinator {
 
     /// A subtask uploads nothing more for a checkpoint; what it had stored goes. What one of another
     /// epoch had is swept.
-    pub(super) fn on_upload_stopped(
-        &mut self,
-        epoch: Epoch,
-        subtask: SubtaskId,
-        id: CheckpointId,
-        objects: &[ObjectName],
-        actions: &mut Vec<Action>,
-    ) {
-        self.retention.on_upload_stopped(id, subtask);
+    pub(super) fn on_upload_stopped(&mut self, stopped: &UploadStopped, actions: &mut Vec<Action>) {
+        let (id, epoch) = (stopped.checkpoint, stopped.epoch);
+        self.retention.on_upload_stopped(id, stopped.subtask);
         let is_of_this_run = self.run.as_ref().is_some_and(|run| run.epoch == epoch);
         if is_of_this_run && !self.retention.must_keep(id) {
-            self.retention.discard(id, epoch, objects.iter(), actions);
+            let objects = stopped.objects.iter();
+            self.retention.discard(id, epoch, objects, actions);
         }
     }
 
@@ -148,7 +143,9 @@ impl Coordinator {
             None => !is_of_this_run && self.retention.latest().is_some_and(|last| id <= last),
         };
         if !may_be_taken && !self.retention.must_keep(id) {
+            // Which files a task of another epoch reused is not known here: they are swept.
             let objects = ack.snapshot.objects();
+            let objects = objects.filter(|name| is_of_this_run || !is_shared(name));
             self.retention.discard(id, ack.epoch, objects, actions);
         }
     }

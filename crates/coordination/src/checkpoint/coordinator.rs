@@ -227,12 +227,7 @@ impl Coordinator {
             } => self.on_trigger_failed(at, epoch, checkpoint, message, actions),
             Event::Acknowledge(ack) => self.on_acknowledge(at, *ack, actions),
             Event::Decline(decline) => self.on_decline(at, *decline, actions),
-            Event::UploadStopped {
-                epoch,
-                subtask,
-                checkpoint,
-                objects,
-            } => self.on_upload_stopped(epoch, subtask, checkpoint, &objects, actions),
+            Event::UploadStopped(stopped) => self.on_upload_stopped(&stopped, actions),
             Event::MetadataStored {
                 checkpoint,
                 metadata,

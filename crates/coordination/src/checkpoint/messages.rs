@@ -77,6 +77,19 @@ pub struct Decline {
     pub from: Origin,
 }
 
+/// What a subtask leaves that gave up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UploadStopped {
+    /// In which epoch it runs.
+    pub epoch: Epoch,
+    /// Which subtask.
+    pub subtask: SubtaskId,
+    /// Which checkpoint.
+    pub checkpoint: CheckpointId,
+    /// Shared objects that it had stored by then: no acknowledgement will name them.
+    pub objects: Vec<ObjectName>,
+}
+
 /// Something the coordinator is told.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
@@ -146,16 +159,7 @@ pub enum Event {
     /// A subtask declines.
     Decline(Box<Decline>),
     /// A subtask uploads nothing more for a checkpoint that was given up.
-    UploadStopped {
-        /// In which epoch it runs.
-        epoch: Epoch,
-        /// Which subtask.
-        subtask: SubtaskId,
-        /// Which checkpoint.
-        checkpoint: CheckpointId,
-        /// Shared objects that it had stored by then: no acknowledgement will name them.
-        objects: Vec<ObjectName>,
-    },
+    UploadStopped(UploadStopped),
     /// Answers [`Action::StoreMetadata`].
     MetadataStored {
         /// Which checkpoint.

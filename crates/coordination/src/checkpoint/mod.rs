@@ -38,7 +38,7 @@ pub use history::{
 };
 pub use messages::{
     Acknowledgement, Action, Decline, Deletion, Event, Origin, RequestFailure, RetainedCheckpoint,
-    SharedInUse,
+    SharedInUse, UploadStopped,
 };
 pub use notice::{Level, Notice, TaskMessage, TaskName, TaskNotice};
 pub use policy::{CheckpointPolicy, TriggerWhen};

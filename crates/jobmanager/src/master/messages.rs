@@ -50,12 +50,14 @@ impl Master {
                 checkpoint,
                 objects,
                 job: _,
-            } => Work::Checkpoint(checkpoint::Event::UploadStopped {
-                epoch,
-                subtask,
-                checkpoint,
-                objects,
-            }),
+            } => Work::Checkpoint(checkpoint::Event::UploadStopped(
+                checkpoint::UploadStopped {
+                    epoch,
+                    subtask,
+                    checkpoint,
+                    objects,
+                },
+            )),
             FromTaskmanager::EndOfData {
                 epoch,
                 subtask,

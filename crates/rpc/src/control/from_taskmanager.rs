@@ -21,9 +21,7 @@ use crate::scalar::{duration_from_wire, duration_to_wire};
 
 pub(super) fn to_wire(message: &FromTaskmanager) -> pb::FromTaskmanager {
     let message = match message {
-        FromTaskmanager::Register(registration) => {
-            Message::Register(register_to_wire(registration))
-        }
+        FromTaskmanager::Register(new) => Message::Register(register_to_wire(new)),
         FromTaskmanager::Heartbeat(heartbeat) => Message::Heartbeat(heartbeat_to_wire(heartbeat)),
         FromTaskmanager::JobProcessStarted {
             job,

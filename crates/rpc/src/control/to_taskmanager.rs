@@ -24,9 +24,7 @@ use crate::scalar::{duration_from_wire, duration_to_wire};
 
 pub(super) fn to_wire(message: &ToTaskmanager) -> Result<pb::ToTaskmanager, EncodeError> {
     let message = match message {
-        ToTaskmanager::Registered(registered) => {
-            Message::Registered(registered_to_wire(registered))
-        }
+        ToTaskmanager::Registered(how) => Message::Registered(registered_to_wire(how)),
         ToTaskmanager::RegistrationRefused(refusal) => {
             Message::RegistrationRefused(refusal_to_wire(refusal))
         }

@@ -177,12 +177,11 @@ impl Driver {
                 });
             }
             Action::Create { ticket, entry } => {
-                self.request(create(self.store.clone(), *entry), move |created| {
-                    Event::Created {
-                        ticket,
-                        outcome: create_outcome(created),
-                    }
-                });
+                let created = move |created| Event::Created {
+                    ticket,
+                    outcome: create_outcome(created),
+                };
+                self.request(create(self.store.clone(), *entry), created);
             }
             Action::Claimed {
                 epoch,

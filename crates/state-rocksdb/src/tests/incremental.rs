@@ -482,3 +482,116 @@ fn a_restored_attempt_goes_on_behind_the_files_it_was_restored_from() {
     assert_eq!((handles.len(), &handles[0]), (2, &all[0]));
     assert!(world.n_reused > 0);
 }
+
+/// Makes the directory of changes one that nothing can be written to, and takes that back.
+fn block_changes(world: &World, block: bool) {
+    let attempt = format!("attempt-{}", world.n_backends - 1);
+    let changes = world.root.path().join(attempt).join("changes");
+    let aside = changes.with_extension("aside");
+    if block {
+        std::fs::rename(&changes, &aside).unwrap();
+        std::fs::write(&changes, b"no directory").unwrap();
+    } else {
+        std::fs::remove_file(&changes).unwrap();
+        std::fs::rename(&aside, &changes).unwrap();
+    }
+}
+
+// A change that could not be noted must not be missing from what comes next.
+#[test]
+fn after_a_change_that_could_not_be_noted_everything_is_written() {
+    let mut world = World::new(false);
+    for name in 0..50 {
+        world.put(name, Some(vec![1; 10_000]));
+    }
+    checkpoint(&mut world);
+    world.put(1, Some(vec![2; 100]));
+    checkpoint(&mut world);
+    world.put(2, Some(vec![3; 100]));
+    world.begin();
+    block_changes(&world, true);
+    let (work, _) = world
+        .pending
+        .take()
+        .and_then(|pending| pending.work)
+        .unwrap();
+    let error = work.run(&mut Vec::new()).unwrap_err();
+    assert!(matches!(error, StateError::Store { .. }), "{error}");
+    block_changes(&world, false);
+    world.put(3, Some(vec![4; 100]));
+    let handles = checkpoint(&mut world);
+    assert_eq!(
+        handles.len(),
+        1,
+        "changes may be missing behind what was there"
+    );
+}
+
+#[test]
+fn changes_that_cannot_be_read_are_replaced_by_everything() {
+    let mut world = World::new(false);
+    for name in 0..50 {
+        world.put(name, Some(vec![1; 10_000]));
+    }
+    checkpoint(&mut world);
+    world.put(1, Some(vec![2; 100]));
+    world.begin();
+    world.pending = None;
+    // What the abandoned snapshot held is noted by the next access, and then gone.
+    world.put(2, Some(vec![3; 100]));
+    let changes = world.root.path().join("attempt-0/changes");
+    for file in std::fs::read_dir(changes).unwrap() {
+        std::fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    world.begin();
+    let (work, _) = world
+        .pending
+        .take()
+        .and_then(|pending| pending.work)
+        .unwrap();
+    let mut upload = Upload {
+        storage: &mut world.storage,
+        handles: Vec::new(),
+        open: None,
+        bytes_left: None,
+        n_reused: 0,
+    };
+    assert!(work.run(&mut upload).is_err());
+    assert_eq!(checkpoint(&mut world).len(), 1);
+}
+
+#[test]
+fn without_a_complete_checkpoint_changes_do_not_fill_the_disk() {
+    let mut world = World::new(false);
+    for name in 0..50 {
+        world.put(name, Some(vec![1; 10_000]));
+    }
+    checkpoint(&mut world);
+    let changes = world.root.path().join("attempt-0/changes");
+    let kept = || -> u64 {
+        let files = std::fs::read_dir(&changes).into_iter().flatten().flatten();
+        files.map(|file| file.metadata().unwrap().len()).sum()
+    };
+    for round in 0..40u8 {
+        for name in 0..50 {
+            world.put(name, Some(vec![round; 10_000]));
+        }
+        world.begin();
+        world.upload(None);
+        world.pending = None;
+        assert!(kept() < 3_000_000, "{}", kept());
+    }
+    checkpoint(&mut world);
+}
+
+#[test]
+fn nothing_new_is_nothing_to_upload() {
+    let mut world = World::new(false);
+    for name in 0..50 {
+        world.put(name, Some(vec![1; 10_000]));
+    }
+    let all = checkpoint(&mut world);
+    for _ in 0..3 {
+        assert_eq!(checkpoint(&mut world), all);
+    }
+}

@@ -37,12 +37,15 @@ impl Latency {
     pub fn measure(root: &Path, binaries: &Path, dir: &Path) -> Result<Self, Failure> {
         let (cluster, printed) = Cluster::start_printing(binaries, dir)?;
         let begun = proc::now();
-        let reader = thread::spawn(move || read(BufReader::new(printed), begun));
-        cluster.run(&root.join("tests/bench/jobs/latency.yaml"))?;
-        drop(cluster);
-        let seen = reader
-            .join()
-            .map_err(|_| Failure::Unexpected("the reader of printed rows panicked".to_owned()))?;
+        let seen = thread::scope(|scope| {
+            let reader = scope.spawn(|| read(BufReader::new(printed), begun));
+            let ran = cluster.run(&root.join("tests/bench/jobs/latency.yaml"));
+            // With the cluster ends what it prints.
+            drop(cluster);
+            ran.map(|()| reader.join())
+        });
+        let panicked = |_| Failure::Unexpected("the reader of printed rows panicked".to_owned());
+        let seen = seen?.map_err(panicked)?;
         let latency = Self::of(&seen)?;
         fs::remove_dir_all(dir).map_err(Failure::io(format!("remove {}", dir.display())))?;
         Ok(latency)

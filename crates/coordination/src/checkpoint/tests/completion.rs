@@ -375,11 +375,11 @@ fn an_uploader_that_confirms_is_not_waited_for() {
     let mut script = Script::running(policy(1000), 0);
     script.ack(1_000, SOURCE, 1);
     script.state(2_000, SINK, ExecutionState::Failed);
-    let stopped = Event::UploadStopped {
+    let stopped = Event::UploadStopped(UploadStopped {
         epoch: Epoch(1),
         subtask: SINK,
         checkpoint: CheckpointId(1),
         objects: Vec::new(),
-    };
+    });
     assert_eq!(kinds(&script.at(2_500, stopped)), ["delete"]);
 }

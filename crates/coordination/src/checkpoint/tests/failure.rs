@@ -259,12 +259,12 @@ fn declines_that_are_late_repeated_or_of_nobody_change_nothing() {
             message: String::new(),
         },
         Event::Deleted { ticket: 99 },
-        Event::UploadStopped {
+        Event::UploadStopped(UploadStopped {
             epoch: Epoch(1),
             subtask: SINK,
             checkpoint: CheckpointId(3),
             objects: Vec::new(),
-        },
+        }),
         Event::Tick,
     ] {
         assert_eq!(script.at(3_000, event.clone()), [], "{event:?}");

@@ -236,12 +236,12 @@ impl World {
             Step::Stopped {
                 subtask: of,
                 checkpoint,
-            } => Event::UploadStopped {
+            } => Event::UploadStopped(UploadStopped {
                 epoch,
                 subtask: subtask(of),
                 checkpoint: CheckpointId(self.id(checkpoint)),
                 objects: Vec::new(),
-            },
+            }),
             Step::TriggerFailed { checkpoint } => Event::TriggerFailed {
                 epoch,
                 checkpoint: CheckpointId(self.id(checkpoint)),

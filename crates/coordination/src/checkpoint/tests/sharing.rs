@@ -83,7 +83,10 @@ fn an_aborted_checkpoint_takes_what_it_alone_had() {
     let mut script = Script::running(concurrent(1), 0);
     let [kept, own, late] = ["kept", "own", "late"].map(shared);
     script.run_until(0);
-    script.at(1_000, sharing(&script, SOURCE, 1, &[kept.clone()]));
+    script.at(
+        1_000,
+        sharing(&script, SOURCE, 1, std::slice::from_ref(&kept)),
+    );
     script.ack(1_000, SINK, 1);
     script.run_until(10_000);
     let names = [kept.clone(), own.clone()];
@@ -111,15 +114,20 @@ fn a_subtask_that_gave_up_takes_what_it_had_stored() {
     let mut script = Script::running(concurrent(1), 0);
     let [kept, own, zombie] = ["kept", "own", "zombie"].map(shared);
     script.run_until(0);
-    script.at(1_000, sharing(&script, SOURCE, 1, &[kept.clone()]));
+    script.at(
+        1_000,
+        sharing(&script, SOURCE, 1, std::slice::from_ref(&kept)),
+    );
     script.ack(1_000, SINK, 1);
     script.run_until(10_000);
     script.decline(11_000, SOURCE, 2, DeclineReason::AsyncException);
-    let stopped = |epoch, objects: &[&ObjectName]| Event::UploadStopped {
-        epoch: Epoch(epoch),
-        subtask: SOURCE,
-        checkpoint: CheckpointId(2),
-        objects: objects.iter().copied().cloned().collect(),
+    let stopped = |epoch, objects: &[&ObjectName]| {
+        Event::UploadStopped(UploadStopped {
+            epoch: Epoch(epoch),
+            subtask: SOURCE,
+            checkpoint: CheckpointId(2),
+            objects: objects.iter().copied().cloned().collect(),
+        })
     };
     script.at(11_500, stopped(0, &[&zombie]));
     script.at(12_000, stopped(1, &[&kept, &own]));

@@ -96,7 +96,7 @@ impl Sent {
 
     fn get(&self, place: Place) -> i64 {
         let at = self.position(place);
-        i64::from_le_bytes(super::array(&self.metadata, at))
+        i64::from_le_bytes(array(&self.metadata, at))
     }
 }
 
