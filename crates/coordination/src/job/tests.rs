@@ -16,7 +16,6 @@ use crate::topology::testing::source_and_sink;
 
 mod failover;
 mod life;
-mod looks;
 mod random;
 
 /// A job of `source (1/p)` .. -> `sink (1/p)` .., with a shell that answers what has one answer:
@@ -28,7 +27,6 @@ struct Script {
     epoch: u64,
     log: Vec<Action>,
     answers_claims: bool,
-    answers_slots: bool,
     answers_cancels: bool,
 }
 
@@ -62,7 +60,6 @@ impl Script {
             epoch: 0,
             log: Vec::new(),
             answers_claims: true,
-            answers_slots: true,
             answers_cancels: true,
         }
     }
@@ -110,12 +107,10 @@ impl Script {
                     restore: None,
                 })
             }
-            Action::RequestSlots { epoch, .. } if self.answers_slots => {
-                Some(Event::SlotsAllocated {
-                    epoch: *epoch,
-                    slots: self.slots(),
-                })
-            }
+            Action::RequestSlots { epoch, .. } => Some(Event::SlotsAllocated {
+                epoch: *epoch,
+                slots: self.slots(),
+            }),
             Action::CancelTask {
                 epoch,
                 subtask,
@@ -208,7 +203,6 @@ impl Script {
             .map(|action| match action {
                 Action::Claim => "claim",
                 Action::RequestSlots { .. } => "request slots",
-                Action::ConfirmClaim { .. } => "confirm claim",
                 Action::ReleaseSlots { .. } => "release slots",
                 Action::Deploy { .. } => "deploy",
                 Action::StartCheckpointing { .. } => "start checkpointing",

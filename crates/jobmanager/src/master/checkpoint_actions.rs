@@ -138,7 +138,6 @@ impl Master {
             }
             Answer::Deleted(ticket) => Event::Deleted { ticket },
             Answer::Claimed(_)
-            | Answer::Confirmed(_)
             | Answer::Terminal(_)
             | Answer::ResultStored { .. }
             | Answer::Told

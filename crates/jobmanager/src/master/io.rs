@@ -87,8 +87,6 @@ impl MetadataFailure {
 #[derive(Debug)]
 pub(super) enum Answer {
     Claimed(Result<Box<Claim>, ClaimFailure>),
-    /// Whether the claim is still the newest.
-    Confirmed(Result<Epoch, ChainFailure>),
     Reserved(Result<CheckpointIds, ChainFailure>),
     MetadataStored(CheckpointId, Result<StoredMetadata, MetadataFailure>),
     Appended(CheckpointId, Result<(), ChainFailure>),
@@ -142,11 +140,6 @@ pub(super) async fn prepare(
         restored: Some(restored),
         restore_plan: Arc::new(plan),
     })
-}
-
-/// One more look at the chain, before tasks are deployed under a claim that waited.
-pub(super) async fn confirm(files: JobFiles) -> Answer {
-    Answer::Confirmed(files.chain.confirm().await)
 }
 
 pub(super) async fn reserve(files: JobFiles) -> Answer {

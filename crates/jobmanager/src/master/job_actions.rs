@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::FutureExt;
 use millstream_coordination::checkpoint;
-use millstream_coordination::failure::{FailureKind, FailureRecord};
+use millstream_coordination::failure::FailureRecord;
 use millstream_coordination::job::{self, Action, ExecutionState, JobStatus};
 use millstream_coordination::protocol::{TaskAddress, ToTaskmanager};
 use millstream_coordination::slots::{SlotDemand, SlotRef};
@@ -54,7 +54,6 @@ impl Master {
         match action {
             Action::Claim => self.ask_for_claim(),
             Action::RequestSlots { epoch, previous } => self.request_slots(epoch, previous),
-            Action::ConfirmClaim { epoch: _ } => self.ask_in_order(io::confirm(self.files.clone())),
             Action::ReleaseSlots { epoch } => {
                 let job = self.id;
                 self.record.slot_wait = None;
@@ -236,11 +235,6 @@ impl Master {
         match answer {
             Answer::Claimed(Ok(claim)) => self.on_claimed(*claim),
             Answer::Claimed(Err(failure)) => self.on_claim_failure(&failure),
-            Answer::Confirmed(Ok(epoch)) => {
-                let event = job::Event::ClaimConfirmed { epoch };
-                self.work.push_back(Work::Job(event));
-            }
-            Answer::Confirmed(Err(failure)) => self.on_claim_not_confirmed(&failure),
             Answer::Terminal(Ok(())) => {
                 self.is_terminal = true;
                 self.work.push_back(Work::Job(job::Event::TerminalWritten));
@@ -295,21 +289,6 @@ impl Master {
         let directory = self.files.store.address();
         self.work
             .push_back(Work::Job(failure::claim_event(failure, &directory)));
-    }
-
-    fn on_claim_not_confirmed(&mut self, failure: &ChainFailure) {
-        warn!(job_id = %self.id, error = error_chain(failure), "claim not confirmed");
-        if self.is_fenced(failure) {
-            return;
-        }
-        // A newer claim of our own asks for itself; a chain that is closed is asked nothing.
-        if let ChainFailure::Rejected { .. } = failure {
-            let failure = failure::info(failure, FailureKind::Internal, Some(failure.remedy()));
-            self.work.push_back(Work::Job(job::Event::Failed {
-                failure,
-                attributed_to: None,
-            }));
-        }
     }
 
     /// Whether another jobmanager owns the job; then everything of it stops here.
