@@ -70,16 +70,26 @@ fn checks() -> [Step; 3] {
     ]
 }
 
+/// Builds the programs that tests start, of the same packages as the tests (`crates/env/Cargo.toml`).
+pub const PROGRAMS: [&str; 7] = [
+    "build",
+    "--workspace",
+    "--bins",
+    "--profile",
+    PROFILE,
+    "--features",
+    "millstream-env/test-clock",
+];
+
 fn builds(nextest: bool) -> [Step; 2] {
     let mut build_tests = tests(nextest);
     build_tests.name = "build of the tests";
     build_tests.args.push("--no-run");
     build_tests.args.retain(|arg| *arg != "--no-fail-fast");
-    let build = vec!["build", "--workspace", "--bins", "--profile", PROFILE];
     [
         Step {
             name: "build of the programs",
-            args: build,
+            args: PROGRAMS.to_vec(),
         },
         build_tests,
     ]

@@ -59,8 +59,7 @@ impl Runner {
     /// Builds what the test needs, and runs it.
     pub fn run(&self, binary: &Binary, test: &TestName) -> Result<Verdict, Failure> {
         if binary.starts_programs() {
-            let programs = ["build", "--workspace", "--bins", "--profile", ci::PROFILE];
-            let output = self.cargo(&programs)?;
+            let output = self.cargo(&ci::PROGRAMS)?;
             if !output.status.success() {
                 return Ok(Verdict::NotBuilt(end_of(&output)));
             }
