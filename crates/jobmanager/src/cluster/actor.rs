@@ -41,6 +41,8 @@ struct Cluster {
     abandoned: BTreeSet<SlotRef>,
     /// What masters are told when the event under way is dealt with.
     to_tell: Vec<(JobHandle, Command)>,
+    /// Who waits until they were told.
+    telling: Vec<oneshot::Sender<()>>,
 }
 
 /// Starts the actor; it ends with its spawner.
@@ -67,6 +69,7 @@ pub(crate) fn start(
         allocated: BTreeMap::new(),
         abandoned: BTreeSet::new(),
         to_tell: Vec::new(),
+        telling: Vec::new(),
     };
     env.spawner().supervise("cluster", cluster.run(receiver));
     handle
@@ -103,6 +106,7 @@ impl Cluster {
             // One that just ended has no use for it: it released its slots as its last word.
             let _ = master.commands.send(command).await;
         }
+        self.telling.clear();
     }
 
     fn on_event(&mut self, event: ClusterEvent) {
@@ -128,7 +132,10 @@ impl Cluster {
                 self.abandoned.remove(&slot);
                 self.step_pool(slots::Event::Freed { slot });
             }
-            ClusterEvent::Leaving(peer) => self.on_leaving(&peer),
+            ClusterEvent::Leaving { peer, told } => {
+                self.telling.push(told);
+                self.on_leaving(&peer);
+            }
             ClusterEvent::Disconnected(peer) => self.on_disconnected(peer),
             ClusterEvent::RequestSlots {
                 job,

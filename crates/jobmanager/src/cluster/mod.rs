@@ -81,7 +81,11 @@ pub(crate) enum ClusterEvent {
     Heard(Peer),
     SlotReports(Peer, Vec<SlotReport>),
     SlotFreed(Peer, SlotIndex),
-    Leaving(Peer),
+    Leaving {
+        peer: Peer,
+        /// Dropped when all jobs were told.
+        told: oneshot::Sender<()>,
+    },
     Disconnected(Peer),
     RequestSlots {
         job: JobId,

@@ -88,7 +88,7 @@ impl TaskmanagerSession {
             FromTaskmanager::SlotFreed { slot } => {
                 self.cluster.send(ClusterEvent::SlotFreed(peer, slot)).await;
             }
-            FromTaskmanager::Leaving => self.cluster.send(ClusterEvent::Leaving(peer)).await,
+            FromTaskmanager::Leaving => self.on_leaving(peer).await,
             FromTaskmanager::Metrics(metrics) => {
                 for metrics in metrics {
                     let job = metrics.job;
@@ -178,6 +178,17 @@ impl TaskmanagerSession {
             // A master that just ended has no use for it.
             let _ = handle.messages.send(message).await;
         }
+    }
+
+    /// Jobs are told before they read what their tasks say next: those end because it leaves, which
+    /// is no failure.
+    async fn on_leaving(&self, peer: Peer) {
+        let (told, all_told) = oneshot::channel();
+        self.cluster
+            .send(ClusterEvent::Leaving { peer, told })
+            .await;
+        // Its end is the answer.
+        let _ = all_told.await;
     }
 
     /// A job that ended, or that nobody here knows: what runs of it must stop.

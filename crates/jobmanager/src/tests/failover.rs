@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use millstream_coordination::failure::{FailureInfo, FailureKind};
-use millstream_coordination::job::JobStatus;
+use millstream_coordination::job::{ExecutionState, JobStatus};
 use millstream_coordination::protocol::{FromTaskmanager, TaskAddress, ToTaskmanager};
 use millstream_coordination::slots::RegistrationRefusal;
 use millstream_rest::ClusterView;
@@ -97,6 +97,16 @@ async fn a_taskmanager_that_leaves_is_no_failure_to_a_job_without_restarts() {
     let register = FromTaskmanager::Register(registration("tm-1", tm.incarnation, 2));
     session.receive(register).await.unwrap();
     session.receive(FromTaskmanager::Leaving).await.unwrap();
+    // Its tasks end because it goes: whoever reads that knows already, and it is no failure.
+    let ended = FromTaskmanager::SubtaskState {
+        job,
+        epoch: Epoch(1),
+        subtask: SOURCE,
+        attempt: Attempt(0),
+        state: ExecutionState::Canceled,
+        failure: None,
+    };
+    session.receive(ended).await.unwrap();
     world
         .until("it runs on the other one", async || {
             let details = jm.job(job).await.unwrap();
