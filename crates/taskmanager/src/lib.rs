@@ -13,6 +13,7 @@ mod connect;
 pub mod daemon;
 mod embedded;
 pub mod host;
+mod leftovers;
 pub mod process;
 mod shell;
 mod sight;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::fixture::{Cluster, PATIENCE};
+use crate::fixture::{Cluster, PATIENCE, kill_process};
 use crate::job::Job;
 use crate::process::text;
 
@@ -257,8 +257,8 @@ fn checkpoint_directories_are_those_that_retention_says() {
     }
 }
 
-// HND-071: what killed processes left is gone when their taskmanager starts again; what another
-// living taskmanager of the machine uses stays.
+// HND-071: what killed processes left is gone when their taskmanager starts again, or when it sees
+// that a job's process ended; what another living taskmanager of the machine uses stays.
 #[test]
 fn local_state_of_killed_processes_does_not_pile_up() {
     let mut cluster = Cluster::prepared(&[]);
@@ -306,4 +306,13 @@ fn local_state_of_killed_processes_does_not_pile_up() {
         "each kill cost one restart\n{}",
         cluster.logs()
     );
+    let processes = cluster.children("taskmanager-1");
+    kill_process(processes[0]);
+    wait_until(&cluster, "another process took its place", || {
+        let others = cluster.children("taskmanager-1");
+        !others.is_empty() && others != processes && databases() == 2
+    });
+    let canceled = cluster.cli(&["cancel", &id]);
+    assert!(canceled.status.success(), "{}", text(&canceled.stderr));
+    wait_until(&cluster, "nothing is left", || databases() == 0);
 }

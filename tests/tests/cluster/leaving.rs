@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::field_cases::wait_until;
-use crate::fixture::{Cluster, Ledger, send};
+use crate::fixture::{Cluster, Ledger, PATIENCE, send};
 use crate::job::Job;
 use crate::process::text;
 
@@ -210,6 +210,42 @@ fn a_task_that_blocks_in_close_does_not_hold_up_its_cancellation() {
 #[test]
 fn a_job_process_that_stands_still_does_not_hold_up_its_cancellation() {
     ends_in_bounded_time("process", true);
+}
+
+// Proves F124, with an interval of one second: a thread cannot be killed, so what never ends takes its
+// taskmanager with it, and the other jobs there move.
+#[test]
+fn a_task_that_never_stops_ends_a_taskmanager_that_runs_jobs_in_threads() {
+    let mut cluster = Cluster::prepared(&["taskmanager.isolation=thread"]);
+    cluster.start_jobmanager("");
+    cluster.start_taskmanager(1, 2, "");
+    let healthy = cluster.submit(&healthy_job().write(cluster.dir(), "healthy"), "healthy");
+    let blocked = blocked_job("process").write(cluster.dir(), "blocked");
+    let blocked = cluster.submit(&blocked, "blocked");
+    for job in [&healthy, &blocked] {
+        cluster.until_job(job, "RUNNING");
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    cluster.start_taskmanager(2, 2, "");
+    cluster.until("both are there", |o| o["taskmanagers"] == 2);
+    let canceled = cluster.cli(&["cancel", &blocked]);
+    assert!(canceled.status.success(), "{}", text(&canceled.stderr));
+
+    let end = cluster.wait("taskmanager-1", PATIENCE).expect("it ends");
+    assert!(!end.success(), "{end}");
+    let log = cluster.log("taskmanager-1");
+    for seconds in 1..=3 {
+        let named = format!(" (1/1)#0' did not react to cancelling signal for {seconds} seconds");
+        assert!(log.contains(&named), "{seconds}\n{log}");
+    }
+    assert!(
+        log.contains("did not exit gracefully within 4 + seconds"),
+        "{log}"
+    );
+    wait_until(&cluster, "the other job moved", || {
+        restarts(&cluster, &healthy) == 1
+    });
+    cluster.until_job(&healthy, "RUNNING");
 }
 
 #[test]

@@ -19,6 +19,7 @@ pub use command_line::main;
 use crate::advertise::Advertise;
 use crate::budget::{Budget, state_dirs};
 use crate::host::{HostEvent, JobHost, NetDataPlane, OpenDataPlane, Serving, ThreadHost};
+use crate::leftovers;
 use crate::process::{ProcessHost, ProcessSettings, StarterError};
 use crate::shell::{EVENTS_MAX, Ending, Member, Shell};
 use crate::sight::{OtherStorage, Sight};
@@ -102,7 +103,7 @@ pub async fn run(
 ) -> Result<(), DaemonError> {
     let env = env.component("taskmanager");
     let config = &settings.config;
-    sweep(config);
+    leftovers::sweep(&state_dirs(config));
     let budget = Budget::new(&env, config);
     let member = member(&env, config);
     info!(
@@ -194,6 +195,7 @@ fn host(
                 args: Vec::new(),
                 config: settings.table.print_config(),
                 fail_points: settings.fail_points.clone(),
+                state_dirs: state_dirs(config),
             };
             Ok(Box::new(ProcessHost::new(env, settings, events)?))
         }
@@ -212,27 +214,4 @@ fn host(
             Ok(Box::new(ThreadHost::new(serving, data, events)))
         }
     }
-}
-
-/// Deletes what job processes left that were killed (HND-071). What a living process owns stays.
-#[cfg(feature = "rocksdb")]
-fn sweep(config: &TaskmanagerConfig) {
-    for dir in state_dirs(config) {
-        match millstream_state_rocksdb::sweep(&dir, &[]) {
-            Ok(swept) if swept.is_empty() => {}
-            Ok(swept) => {
-                info!(dir = %dir.display(), n_swept = swept.len(), "left-over state deleted")
-            }
-            Err(error) => {
-                let error = millstream_telemetry::chain(&error);
-                warn!(dir = %dir.display(), error, "left-over state not deleted");
-            }
-        }
-    }
-}
-
-#[cfg(not(feature = "rocksdb"))]
-fn sweep(config: &TaskmanagerConfig) {
-    // Without RocksDB no state is on disk.
-    let _ = state_dirs(config);
 }

@@ -48,6 +48,8 @@ pub struct ProcessSettings {
     /// Fail points of the children. They are armed until one of them killed its process: after
     /// that the job is to recover.
     pub fail_points: Option<String>,
+    /// Where children keep local state: what one leaves is deleted when it has ended.
+    pub state_dirs: Vec<PathBuf>,
 }
 
 /// Runs each job in a child process.
@@ -103,6 +105,7 @@ impl JobHost for ProcessHost {
             life: Arc::clone(&life),
             events: self.events.clone(),
             are_fail_points_armed: Arc::clone(&self.are_fail_points_armed),
+            state_dirs: self.settings.state_dirs.clone(),
         };
         let bootstrap = Bootstrap {
             identity: identity.clone(),

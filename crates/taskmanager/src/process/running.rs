@@ -2,6 +2,7 @@
 
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +28,7 @@ use super::exit_status;
 use super::output::log_lines;
 use super::starter::{Started, StarterError};
 use crate::host::HostEvent;
+use crate::leftovers;
 use crate::supervisor::{ProcessEvent, ProcessId};
 
 /// Largest message between taskmanager and job process: graphs and inlined state.
@@ -102,6 +104,7 @@ pub(super) struct Running {
     pub(super) life: Arc<Life>,
     pub(super) events: mpsc::Sender<HostEvent>,
     pub(super) are_fail_points_armed: Arc<AtomicBool>,
+    pub(super) state_dirs: Vec<PathBuf>,
 }
 
 impl Running {
@@ -118,6 +121,11 @@ impl Running {
             Err(error) => failure_of(&error),
         };
         self.tell(ProcessEvent::Ended(failure)).await;
+        let swept = self.env.spawner().blocking("sweep local state", move || {
+            leftovers::sweep(&self.state_dirs);
+        });
+        // A shutdown may come first; the next start sweeps too.
+        let _ = swept.await;
     }
 
     async fn follow(
