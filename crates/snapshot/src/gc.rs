@@ -3,7 +3,8 @@
 //! Invariants: only names that were made for this purpose are deleted, by list, never by folder;
 //! whoever calls has re-read its claim as tip, and knows that the uploader stopped or waited 60 s
 //! (fence F10); of shared objects only those that the caller names, or that an earlier epoch wrote and
-//! nobody uses. In doubt, leak: a sweep finds it later.
+//! nobody uses; files that an upload of an earlier epoch left half written. In doubt, leak: a sweep
+//! finds it later.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use millstream_coordination::checkpoint::Deletion;
 use millstream_types::{CheckpointId, Epoch, ObjectName};
 
 use crate::error::StoreError;
-use crate::names::{self, Named};
+use crate::names::{self, CheckpointDir, Named, Unfinished};
 use crate::store::Store;
 
 /// Names listed, and so deleted, by one request.
@@ -36,9 +37,16 @@ pub async fn delete_checkpoint(
 ) -> Result<Deleted, StoreError> {
     let (mut state, mut metadata, mut kept) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     let mut sort = |name: ObjectName| match names::parse(&name) {
-        Some(Named::Private(_) | Named::Shared(_)) => drop(state.insert(name)),
+        Some(
+            Named::Private(_)
+            | Named::Shared(_)
+            | Named::Unfinished(Unfinished::Checkpoint(_) | Unfinished::Shared(_)),
+        ) => drop(state.insert(name)),
         Some(Named::Metadata(_)) => drop(metadata.insert(name)),
-        Some(Named::Job | Named::Result | Named::Chain(_)) | None => kept.push(name),
+        Some(
+            Named::Job | Named::Result | Named::Chain(_) | Named::Unfinished(Unfinished::Chain(_)),
+        )
+        | None => kept.push(name),
     };
     deletion.objects.iter().cloned().for_each(&mut sort);
     if deletion.sweep {
@@ -65,7 +73,11 @@ async fn in_directories(
     loop {
         let page = job_store.list(&folder, after.as_ref(), PAGE).await?;
         let ours = page.names.iter().filter(|name| match names::parse(name) {
-            Some(Named::Private(dir) | Named::Metadata(dir)) => dir.epoch == epoch,
+            Some(
+                Named::Private(dir)
+                | Named::Metadata(dir)
+                | Named::Unfinished(Unfinished::Checkpoint(dir)),
+            ) => dir.epoch == epoch,
             Some(_) | None => false,
         });
         found.extend(ours.cloned());
@@ -93,6 +105,9 @@ pub async fn sweep(
             Some(Named::Private(dir) | Named::Metadata(dir)) => {
                 dir.epoch < before && !retained.contains(&dir.checkpoint)
             }
+            Some(Named::Unfinished(
+                Unfinished::Checkpoint(CheckpointDir { epoch, .. }) | Unfinished::Shared(epoch),
+            )) => epoch < before,
             Some(Named::Shared(epoch)) => {
                 epoch < before && shared_in_use.is_some_and(|in_use| !in_use.contains(*name))
             }
@@ -108,26 +123,31 @@ pub async fn sweep(
     }
 }
 
-/// Deletes the chain entries below a BOUNDARY that is known to be durable. What is left half done
-/// is finished by the next call.
-pub async fn prune_chain(job_store: &Store, boundary: EntryNumber) -> Result<u64, StoreError> {
+/// Deletes the chain entries below a number that [`crate::chain::Boundary`] gave. What is left half
+/// done is finished by the next call.
+pub async fn prune_chain(job_store: &Store, below: EntryNumber) -> Result<u64, StoreError> {
+    if below <= EntryNumber::FIRST {
+        return Ok(0);
+    }
     let mut n_deleted = 0;
     let mut after = None;
     loop {
         let page = job_store
             .list(names::CHAIN_FOLDER, after.as_ref(), PAGE)
             .await?;
-        let below: Vec<ObjectName> = page
+        let pruned: Vec<ObjectName> = page
             .names
             .iter()
             .filter(|name| match names::parse(name) {
-                Some(Named::Chain(number)) => number < boundary.0,
+                Some(Named::Chain(number) | Named::Unfinished(Unfinished::Chain(number))) => {
+                    number < below.0
+                }
                 Some(_) | None => false,
             })
             .cloned()
             .collect();
-        job_store.delete(&below).await?;
-        n_deleted += below.len() as u64;
+        job_store.delete(&pruned).await?;
+        n_deleted += pruned.len() as u64;
         after = page.next;
         if after.is_none() {
             return Ok(n_deleted);

@@ -383,7 +383,7 @@ async fn was_stored(dir: &Store) -> Result<bool, StoreError> {
                 Some(Named::Chain(number)) => {
                     lowest = Some(lowest.map_or(number, |lowest: u64| lowest.min(number)));
                 }
-                Some(Named::Job | Named::Result) | None => {}
+                Some(Named::Job | Named::Result | Named::Unfinished(_)) | None => {}
             }
         }
         after = page.next;

@@ -99,6 +99,20 @@ pub enum Named {
     Private(CheckpointDir),
     /// State shared between checkpoints, written in this epoch.
     Shared(Epoch),
+    /// Not an object yet, or never: where storage is a directory, a file that is being written, or
+    /// that a crash left half written.
+    Unfinished(Unfinished),
+}
+
+/// What an unfinished file was to become.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unfinished {
+    /// Chain entry of this number.
+    Chain(u64),
+    /// Metadata or private state in the directory of a checkpoint.
+    Checkpoint(CheckpointDir),
+    /// State shared between checkpoints, of this epoch.
+    Shared(Epoch),
 }
 
 /// Entry `number` of the claim chain. Twenty digits, so that a listing is in order.
@@ -141,6 +155,15 @@ pub fn parse(name: &ObjectName) -> Option<Named> {
         "result" => return Some(Named::Result),
         _ => {}
     }
+    if let Some(target) = target_of_unfinished(name) {
+        return match parse(&target)? {
+            Named::Chain(number) => Some(Unfinished::Chain(number)),
+            Named::Metadata(dir) | Named::Private(dir) => Some(Unfinished::Checkpoint(dir)),
+            Named::Shared(epoch) => Some(Unfinished::Shared(epoch)),
+            Named::Job | Named::Result | Named::Unfinished(_) => None,
+        }
+        .map(Named::Unfinished);
+    }
     let (folder, rest) = name.as_str().split_once('/')?;
     match folder {
         CHAIN_FOLDER => (rest.len() == 20)
@@ -159,6 +182,17 @@ pub fn parse(name: &ObjectName) -> Option<Named> {
             is_subtask(subtask).then_some(Named::Private(dir))
         }
     }
+}
+
+/// `shared/.NAME.0123456789abcdef.tmp` is to become `shared/NAME` ([`crate::local`]).
+fn target_of_unfinished(name: &ObjectName) -> Option<ObjectName> {
+    let (folder, file) = name.as_str().rsplit_once('/')?;
+    let (target, nonce) = file
+        .strip_prefix('.')?
+        .strip_suffix(".tmp")?
+        .rsplit_once('.')?;
+    hex(nonce)?;
+    ObjectName::new(&format!("{folder}/{target}")).ok()
 }
 
 fn parse_shared(rest: &str) -> Option<Epoch> {
@@ -260,6 +294,42 @@ mod tests {
             "shared/3-v2.11-1.sst",
             "shared/3-v2.11-ffffffffffffffff.tmp",
             "job/1",
+        ] {
+            let name = ObjectName::new(foreign).unwrap();
+            assert_eq!(parse(&name), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn an_unfinished_file_is_told_by_what_it_was_to_become() {
+        use Unfinished::{Checkpoint, Shared};
+        for (unfinished, target) in [
+            (
+                "chk-7/3-0000000000c0ffee/._metadata.00000000000000aa.tmp",
+                Checkpoint(DIR),
+            ),
+            (
+                "chk-7/3-0000000000c0ffee/.v2.11-0000000000000001.00000000000000aa.tmp",
+                Checkpoint(DIR),
+            ),
+            (
+                "shared/.3-v2.11-ffffffffffffffff.sst.00000000000000aa.tmp",
+                Shared(Epoch(3)),
+            ),
+            (
+                "chain/.00000000000000000042.00000000000000aa.tmp",
+                Unfinished::Chain(42),
+            ),
+        ] {
+            let name = ObjectName::new(unfinished).unwrap();
+            let named = parse(&name);
+            assert_eq!(named, Some(Named::Unfinished(target)), "{unfinished}");
+        }
+        for foreign in [
+            ".job.00000000000000aa.tmp",
+            "shared/.3-v2.11-ffffffffffffffff.sst.aa.tmp",
+            "shared/.README.00000000000000aa.tmp",
+            "shared/..x.00000000000000aa.tmp.00000000000000aa.tmp",
         ] {
             let name = ObjectName::new(foreign).unwrap();
             assert_eq!(parse(&name), None, "{foreign}");

@@ -139,7 +139,9 @@ impl ChainWatch {
                 let nonce = name.as_str().rsplit('-').next().unwrap_or_default();
                 self.check_nonce(name, format!("state {nonce}"))
             }
-            Some(Named::Job | Named::Result | Named::Shared(_)) | None => Ok(()),
+            Some(Named::Job | Named::Result | Named::Shared(_) | Named::Unfinished(_)) | None => {
+                Ok(())
+            }
         }
     }
 

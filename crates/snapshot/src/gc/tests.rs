@@ -27,6 +27,12 @@ fn deletion(objects: Vec<ObjectName>, sweep: bool) -> Deletion {
     }
 }
 
+/// What a crash leaves of an object that was being written, where storage is a directory.
+fn unfinished(name: &ObjectName) -> ObjectName {
+    let (folder, file) = name.as_str().rsplit_once('/').unwrap();
+    ObjectName::new(&format!("{folder}/.{file}.00000000000000aa.tmp")).unwrap()
+}
+
 async fn stored(names: &[ObjectName]) -> Store {
     let (_, store) = chaos(&env(1), Faults::NONE);
     for name in names {
@@ -46,6 +52,7 @@ async fn a_sweep_takes_all_tries_of_the_epoch_at_the_checkpoint_and_nothing_else
         dir(7, 3, 1).private(SUBTASK, Nonce(1)),
         dir(7, 3, 1).metadata(),
         dir(7, 3, 2).private(SUBTASK, Nonce(2)),
+        unfinished(&dir(7, 3, 2).private(SUBTASK, Nonce(7))),
     ];
     let others = [
         dir(7, 4, 1).private(SUBTASK, Nonce(3)),
@@ -61,7 +68,7 @@ async fn a_sweep_takes_all_tries_of_the_epoch_at_the_checkpoint_and_nothing_else
     assert_eq!(
         deleted,
         Deleted {
-            n_objects: 3,
+            n_objects: 4,
             kept: vec![]
         }
     );
@@ -77,6 +84,8 @@ async fn what_earlier_epochs_left_goes_and_what_the_chain_retains_stays() {
         dir(6, 2, 1).private(SUBTASK, Nonce(1)),
         dir(9, 2, 1).private(SUBTASK, Nonce(2)),
         names::shared(Epoch(2), SUBTASK, Nonce(7)),
+        unfinished(&dir(9, 2, 1).private(SUBTASK, Nonce(3))),
+        unfinished(&names::shared(Epoch(2), SUBTASK, Nonce(9))),
     ];
     let needed = [
         names::job_object(),
@@ -87,11 +96,14 @@ async fn what_earlier_epochs_left_goes_and_what_the_chain_retains_stays() {
         dir(12, 4, 1).private(SUBTASK, Nonce(5)),
         names::shared(Epoch(2), SUBTASK, Nonce(6)),
         names::shared(Epoch(3), SUBTASK, Nonce(8)),
+        unfinished(&dir(12, 4, 1).private(SUBTASK, Nonce(6))),
+        unfinished(&names::shared(Epoch(3), SUBTASK, Nonce(9))),
+        unfinished(&names::chain(2)),
     ];
     let store = stored(&[&left_over[..], &needed[..]].concat()).await;
     let retained = [CheckpointId(7)].into();
     // Where it is not known which are in use, no shared one goes.
-    assert_eq!(sweep(&store, Epoch(3), &retained, None).await.unwrap(), 3);
+    assert_eq!(sweep(&store, Epoch(3), &retained, None).await.unwrap(), 5);
     let in_use = [names::shared(Epoch(2), SUBTASK, Nonce(6))].into();
     let swept = sweep(&store, Epoch(3), &retained, Some(&in_use)).await;
     assert_eq!(swept.unwrap(), 1);
@@ -143,8 +155,8 @@ async fn only_the_listed_objects_go_without_a_sweep_and_only_those_of_checkpoint
 #[tokio::test(start_paused = true)]
 async fn the_chain_is_pruned_below_its_boundary() {
     let names: Vec<_> = (1..=9).map(names::chain).collect();
-    let store = stored(&names).await;
-    assert_eq!(prune_chain(&store, EntryNumber(7)).await.unwrap(), 6);
+    let store = stored(&[&names[..], &[unfinished(&names::chain(3))]].concat()).await;
+    assert_eq!(prune_chain(&store, EntryNumber(7)).await.unwrap(), 7);
     assert_eq!(left(&store).await, names[6..]);
     assert_eq!(prune_chain(&store, EntryNumber(7)).await.unwrap(), 0);
 }

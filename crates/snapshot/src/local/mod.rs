@@ -3,7 +3,8 @@
 //! `object_store`'s own local store does not sync what it writes, so after a power cut a completed
 //! checkpoint could be gone (DESIGN 7). Here an object is written to a temporary file, synced,
 //! linked to its name, and the directory is synced. The link fails if the name is taken: that is
-//! the compare-and-swap of the claim chain. Names that begin with a dot are temporary files.
+//! the compare-and-swap of the claim chain. Names that begin with a dot are temporary files; a walk
+//! lists them, so that those that a crash left can be deleted.
 
 mod answer;
 mod upload;
@@ -235,7 +236,8 @@ impl Shared {
         };
         let (mut dirs, mut files) = (Vec::new(), Vec::new());
         for entry in entries {
-            if entry.name.as_encoded_bytes().starts_with(b".") {
+            let (name, is_file) = (entry.name.as_encoded_bytes(), entry.kind == FileKind::File);
+            if name.starts_with(b".") && !(is_file && name.ends_with(b".tmp")) {
                 continue;
             }
             let path = dir.join(&entry.name);
@@ -375,6 +377,7 @@ impl ObjectStore for DurableDirectory {
             };
             let objects = locations(files)
                 .iter()
+                .filter(|at| at.filename().is_some_and(|name| !name.starts_with('.')))
                 .map(|at| shared.meta(at))
                 .collect::<Result<_>>();
             Ok(ListResult {

@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use millstream_env::fs::MemoryFs;
 use millstream_env::{Clock, EnvParts};
-use millstream_types::{ObjectName, WallTime};
+use millstream_types::{Epoch, ObjectName, SubtaskId, VertexId, WallTime};
 use object_store::ObjectStoreExt;
 
 use super::*;
-use crate::names;
+use crate::names::{self, Nonce};
 use crate::store::Store;
 use crate::testing::{JOB, POLICY};
 
@@ -187,7 +187,6 @@ async fn an_upload_given_up_leaves_no_file() {
     let mut upload = store.upload(&name(1));
     upload.write(vec![7; 4_500].into()).await.unwrap();
     assert_eq!(machine.files().len(), 1);
-    assert_eq!(store.list("", None, 10).await.unwrap().names, []);
     drop(upload);
     let gone = machine.env.clock().timeout(Duration::from_secs(1), async {
         while !machine.files().is_empty() {
@@ -195,6 +194,28 @@ async fn an_upload_given_up_leaves_no_file() {
         }
     });
     gone.await.expect("removed within a second");
+}
+
+// A process that is killed removes nothing.
+#[tokio::test]
+async fn what_a_crash_left_of_an_upload_is_swept_with_its_epoch() {
+    let machine = machine();
+    let store = machine.store();
+    let subtask = SubtaskId::new(VertexId(1), 0);
+    let left_by = async |epoch: u64| {
+        let mut upload = store.upload(&names::shared(Epoch(epoch), subtask, Nonce(epoch)));
+        upload.write(vec![7; 4_500].into()).await.unwrap();
+        std::mem::forget(upload);
+    };
+    left_by(1).await;
+    left_by(2).await;
+    let (none, in_use) = (BTreeSet::new(), BTreeSet::new());
+    let swept = crate::gc::sweep(&store, Epoch(2), &none, Some(&in_use)).await;
+    assert_eq!(swept.unwrap(), 1);
+    let [left] = &machine.files()[..] else {
+        panic!("{:?}", machine.files())
+    };
+    assert!(left.contains("/.2-v1.0-"), "{left}");
 }
 
 // HND-070: nothing remains of a directory whose last object was deleted.
@@ -234,7 +255,7 @@ async fn parts_of_an_object_can_be_read_and_missing_ones_are_missing() {
 }
 
 #[tokio::test]
-async fn objects_are_listed_in_order_and_links_and_temporary_files_are_not() {
+async fn objects_are_listed_in_order_and_temporary_files_too_but_no_links() {
     let dir = tempfile::tempdir().unwrap();
     let env = Env::real("test");
     let directory = DurableDirectory::new(dir.path().join("root"), &env);
@@ -244,6 +265,9 @@ async fn objects_are_listed_in_order_and_links_and_temporary_files_are_not() {
             .put_opts(&Path::from(name), PutPayload::new(), create)
             .await
             .unwrap();
+    }
+    for hidden in [".DS_Store", "b/.2.0123456789abcdef.tmp"] {
+        std::fs::write(dir.path().join("root").join(hidden), "").unwrap();
     }
     std::os::unix::fs::symlink("/etc/hostname", dir.path().join("root/link")).unwrap();
     let listed = |prefix: Option<&'static str>| {
@@ -256,8 +280,12 @@ async fn objects_are_listed_in_order_and_links_and_temporary_files_are_not() {
                 .collect::<Vec<_>>()
         }
     };
-    assert_eq!(listed(None).await, ["a", "b/10", "b/2", "c/d/e"]);
-    assert_eq!(listed(Some("b")).await, ["b/10", "b/2"]);
+    let unfinished = "b/.2.0123456789abcdef.tmp";
+    assert_eq!(
+        listed(None).await,
+        ["a", unfinished, "b/10", "b/2", "c/d/e"]
+    );
+    assert_eq!(listed(Some("b")).await, [unfinished, "b/10", "b/2"]);
     assert_eq!(listed(Some("missing")).await, Vec::<String>::new());
     let top = directory.list_with_delimiter(None).await.unwrap();
     assert_eq!(top.common_prefixes, [Path::from("b"), Path::from("c")]);
