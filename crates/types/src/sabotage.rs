@@ -9,6 +9,8 @@
 pub enum Rule {
     /// A taskmanager obeys messages of epochs that are over (fence F1).
     ObeyAnyEpoch,
+    /// Tasks are deployed under a claim that waited for slots, without another look at the chain.
+    DeployUnconfirmed,
     /// An acknowledgement counts whatever epoch and attempt it is of (fence F1, I9).
     AcceptAnyEpoch,
     /// An entry of the chain is written over whatever is there (fence F2).
@@ -26,6 +28,8 @@ pub enum Rule {
     NotifyBeforeDurable,
     /// Entries of the chain are deleted without a BOUNDARY above them (fence F6).
     PruneWithoutBoundary,
+    /// Entries below a BOUNDARY are deleted while a listing may not show it yet (fence F6).
+    PruneAtOnce,
     /// Who created an entry does not look whether the chain went on above it (fence F6).
     NeverLookAbove,
     /// Tasks of a new epoch start beside those of the old one (fence F7).

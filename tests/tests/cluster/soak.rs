@@ -63,6 +63,8 @@ struct Sample {
     job_process: Use,
     /// Files of checkpoints.
     objects: u64,
+    /// Entries of the claim chain, which are deleted half a minute late.
+    chain_entries: u64,
     /// Files of local state.
     local_files: u64,
 }
@@ -99,11 +101,14 @@ struct Soak {
 impl Soak {
     fn sample(&mut self) {
         let children = self.cluster.children("taskmanager-1");
+        let checkpoints = self.cluster.dir().join("of-the-job");
+        let chain_entries = chain_entries(&checkpoints);
         let sample = Sample {
             jobmanager: Use::of(self.cluster.id("jobmanager")),
             taskmanager: Use::of(self.cluster.id("taskmanager-1")),
             job_process: children.first().map_or(Use::default(), |id| Use::of(*id)),
-            objects: files_below(&self.cluster.dir().join("of-the-job")),
+            objects: files_below(&checkpoints).saturating_sub(chain_entries),
+            chain_entries,
             local_files: files_below(&self.cluster.state_dir(1))
                 + files_below(&self.cluster.state_dir(2)),
         };
@@ -164,11 +169,12 @@ fn line(sample: &Sample) -> String {
         )
     };
     format!(
-        "{}; {}; {}; objects {}, local files {}",
+        "{}; {}; {}; objects {}, chain entries {}, local files {}",
         of("jobmanager", &sample.jobmanager),
         of("taskmanager", &sample.taskmanager),
         of("job process", &sample.job_process),
         sample.objects,
+        sample.chain_entries,
         sample.local_files,
     )
 }
@@ -184,6 +190,13 @@ fn files_below(path: &Path) -> u64 {
     entries.flatten().map(count).sum()
 }
 
+/// Entries of the chains in a directory of checkpoints.
+fn chain_entries(checkpoints: &Path) -> u64 {
+    let jobs = std::fs::read_dir(checkpoints).into_iter().flatten();
+    let chains = jobs.flatten().map(|job| job.path().join("chain"));
+    chains.map(|chain| files_below(&chain)).sum()
+}
+
 /// The mean of a figure over samples.
 fn mean(samples: &[Sample], of: impl Fn(&Sample) -> u64) -> f64 {
     let sum: u64 = samples.iter().map(of).sum();
@@ -193,7 +206,7 @@ fn mean(samples: &[Sample], of: impl Fn(&Sample) -> u64) -> f64 {
 /// What is compared: its name, the figure, and how much more of it the end may have.
 type Figure = (&'static str, fn(&Sample) -> u64, f64);
 
-const FIGURES: [Figure; 11] = [
+const FIGURES: [Figure; 12] = [
     ("jobmanager RSS, KiB", |s| s.jobmanager.rss_kib, 8_192.0),
     ("jobmanager descriptors", |s| s.jobmanager.descriptors, 4.0),
     ("jobmanager threads", |s| s.jobmanager.threads, 2.0),
@@ -212,6 +225,11 @@ const FIGURES: [Figure; 11] = [
     ),
     ("job process threads", |s| s.job_process.threads, 4.0),
     ("objects", |s| s.objects, 12.0),
+    (
+        "chain entries",
+        |s| s.chain_entries,
+        CHAIN_ENTRIES_MAX as f64,
+    ),
     ("local files", |s| s.local_files, 40.0),
 ];
 
@@ -293,21 +311,26 @@ fn soak(plan: &Plan) {
     std::fs::write(done, "").unwrap();
     let verdict = watch.join().unwrap();
     assert!(verdict.status.success(), "{}", text(&verdict.stdout));
-    let left = files_below(&checkpoints);
+    let entries = chain_entries(&checkpoints);
+    let left = files_below(&checkpoints).saturating_sub(entries);
     let counts = soak.cluster.rest(&format!("/jobs/{id}/checkpoints"))["counts"].clone();
     println!(
         "soak: {rows} rows exact after {} faults in {:.0} s; checkpoints {counts}; files left of \
-         the finished job {left}",
+         the finished job {left}, and {entries} entries of its chain",
         soak.samples.len(),
         soak.begun.elapsed().as_secs_f64()
     );
     let grown = grown(&soak.samples[plan.warms_up..]);
     assert!(grown.is_empty(), "{}", grown.join("\n"));
     assert!(left <= LEFT_MAX, "{left} files are left of a finished job");
+    assert!(entries <= CHAIN_ENTRIES_MAX, "its chain has {entries}");
 }
 
-/// The chain and the last checkpoint of a finished job.
-const LEFT_MAX: u64 = 40;
+/// The last checkpoint of a finished job, and what was never finished.
+const LEFT_MAX: u64 = 34;
+
+/// Two a second for half a minute, and again after a jobmanager was killed.
+const CHAIN_ENTRIES_MAX: u64 = 150;
 
 #[test]
 fn a_soak_leaves_memory_descriptors_threads_and_objects_flat() {
@@ -338,6 +361,7 @@ fn what_grows_is_noticed() {
         taskmanager: Use::default(),
         job_process: Use::default(),
         objects: 20 + n * 3,
+        chain_entries: 10,
         local_files: 10,
     };
     let flat: Vec<_> = (0..30).map(|_| sample(1)).collect();

@@ -167,10 +167,8 @@ impl Simulation {
         }
         self.crash(JOBMANAGERS[1 - self.current]);
         // Nobody elects jobmanagers: a job that the other one claimed last stays suspended here until
-        // somebody starts this one again. So does one whose chain a stale listing did not show: it
-        // never starts empty.
-        let is_stale = self.world.options.store.stale_list > 0.0;
-        if self.had_two || is_stale {
+        // somebody starts this one again.
+        if self.had_two {
             self.crash(JOBMANAGERS[self.current]);
         }
         for host in hosts {

@@ -7,25 +7,27 @@ use serde_json::Value;
 
 use crate::batch::{self, Job};
 
-/// Rules by the fence that they are a part of.
-const RULES: &[(&str, Rule)] = &[
-    ("F1", Rule::ObeyAnyEpoch),
-    ("F1-acks", Rule::AcceptAnyEpoch),
-    ("F2", Rule::OverwriteEntry),
-    ("F3", Rule::RestartWithoutClaim),
-    ("F4", Rule::AppendAfterForeign),
-    ("F4-unknown", Rule::AssumeHappened),
-    ("F5", Rule::NotifyBeforeDurable),
-    ("F5-chain", Rule::AnnounceBeforeDurable),
-    ("F6", Rule::PruneWithoutBoundary),
-    ("F6-above", Rule::NeverLookAbove),
-    ("F7", Rule::StartBesideOld),
-    ("F8", Rule::TalkToAnyEpoch),
-    ("F9", Rule::NameWithoutNonce),
-    ("F9-ids", Rule::ReuseCheckpointIds),
-    ("F12", Rule::ReuseTransactions),
-    ("F13", Rule::AbortBeforeCommit),
-    ("F13-order", Rule::WriteBeforeCommit),
+/// Rules by the fence that they are a part of; more than one where each would be enough.
+const RULES: &[(&str, &[Rule])] = &[
+    // An owner whose claim was followed finds out before it tells a taskmanager anything.
+    ("F1", &[Rule::ObeyAnyEpoch, Rule::DeployUnconfirmed]),
+    ("F1-acks", &[Rule::AcceptAnyEpoch]),
+    ("F2", &[Rule::OverwriteEntry]),
+    ("F3", &[Rule::RestartWithoutClaim]),
+    ("F4", &[Rule::AppendAfterForeign]),
+    ("F4-unknown", &[Rule::AssumeHappened]),
+    ("F5", &[Rule::NotifyBeforeDurable]),
+    ("F5-chain", &[Rule::AnnounceBeforeDurable]),
+    ("F6", &[Rule::PruneWithoutBoundary]),
+    ("F6-above", &[Rule::NeverLookAbove]),
+    ("F6-lag", &[Rule::PruneAtOnce]),
+    ("F7", &[Rule::StartBesideOld]),
+    ("F8", &[Rule::TalkToAnyEpoch]),
+    ("F9", &[Rule::NameWithoutNonce]),
+    ("F9-ids", &[Rule::ReuseCheckpointIds]),
+    ("F12", &[Rule::ReuseTransactions]),
+    ("F13", &[Rule::AbortBeforeCommit]),
+    ("F13-order", &[Rule::WriteBeforeCommit]),
 ];
 
 /// Seeds that run at once while one is looked for that notices.
@@ -37,8 +39,8 @@ pub const VARIABLE: &str = "SIM_SABOTAGE";
 /// Everything but the rule of this name holds.
 pub fn without(name: &str) -> Sabotage {
     let found = RULES.iter().find(|(known, _)| *known == name);
-    let (_, rule) = found.unwrap_or_else(|| panic!("{name:?} is no rule that can be taken away"));
-    Sabotage::removing(&[*rule])
+    let (_, rules) = found.unwrap_or_else(|| panic!("{name:?} is no rule that can be taken away"));
+    Sabotage::removing(rules)
 }
 
 /// A rule, and the runs that notice its absence.

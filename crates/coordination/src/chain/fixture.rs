@@ -21,7 +21,12 @@ pub(super) enum Fault {
     Dropped,
     /// Nobody knows, and the write lands later.
     Late,
+    /// A listing leaves out what is younger than [`LAG`]; anything else goes well.
+    Behind,
 }
+
+/// How far behind a listing may be, in turns of the world.
+pub(super) const LAG: u64 = 12;
 
 #[derive(Default)]
 pub(super) struct Store {
@@ -29,6 +34,9 @@ pub(super) struct Store {
     /// The first entry that ever landed at each number: the true chain.
     pub(super) history: BTreeMap<EntryNumber, Entry>,
     late: Vec<Entry>,
+    pub(super) turn: u64,
+    /// When each object was created.
+    created: BTreeMap<EntryNumber, u64>,
 }
 
 impl Store {
@@ -37,6 +45,7 @@ impl Store {
             return CreateOutcome::AlreadyExists;
         }
         self.objects.insert(entry.number, entry.canonical_bytes());
+        self.created.insert(entry.number, self.turn);
         self.history
             .entry(entry.number)
             .or_insert_with(|| entry.clone());
@@ -70,28 +79,28 @@ impl Store {
     fn answer(&mut self, action: Action, fault: Fault) -> Event {
         match action {
             Action::List { ticket, above } => {
-                let highest = self
-                    .objects
-                    .keys()
-                    .next_back()
-                    .filter(|number| **number > above);
+                let is_listed = |number: &&EntryNumber| {
+                    fault != Fault::Behind || self.created[*number] + LAG <= self.turn
+                };
+                let highest = self.objects.keys().rfind(is_listed);
+                let highest = highest.filter(|number| **number > above);
                 let listing = match (fault, highest) {
-                    (Fault::Nothing, Some(number)) => Listing::Highest(*number),
-                    (Fault::Nothing, None) => Listing::Empty,
+                    (Fault::Nothing | Fault::Behind, Some(number)) => Listing::Highest(*number),
+                    (Fault::Nothing | Fault::Behind, None) => Listing::Empty,
                     _ => Listing::Unavailable,
                 };
                 Event::Listed { ticket, listing }
             }
             Action::Probe { ticket, number } | Action::ReadBack { ticket, number } => {
                 let slot = match fault {
-                    Fault::Nothing => self.slot(number),
+                    Fault::Nothing | Fault::Behind => self.slot(number),
                     _ => Slot::Unavailable,
                 };
                 Event::Read { ticket, slot }
             }
             Action::Create { ticket, entry } => {
                 let outcome = match fault {
-                    Fault::Nothing => self.create(&entry),
+                    Fault::Nothing | Fault::Behind => self.create(&entry),
                     Fault::Refused => CreateOutcome::DidNotHappen,
                     Fault::AnswerLost => {
                         self.create(&entry);

@@ -38,11 +38,12 @@ fn an_owner_that_looks_and_finds_another_claim_steps_down() {
     rival.finish(&mut store);
     old.append(Append::Nothing);
     old.append(Append::Completed(completed(2)));
-    let passed = Loss::Passed {
-        number: EntryNumber(2),
-        highest: EntryNumber(3),
+    let taken = Loss::SlotTaken {
+        number: EntryNumber(3),
+        epoch: Epoch(2),
+        nonce: WriterNonce(2),
     };
-    assert_eq!(old.finish(&mut store), [Action::Lost(passed)]);
+    assert_eq!(old.finish(&mut store), [Action::Lost(taken)]);
     assert_eq!(old.chain.owned_epoch(), None);
     old.append(Append::Nothing);
     let [
@@ -57,7 +58,50 @@ fn an_owner_that_looks_and_finds_another_claim_steps_down() {
 }
 
 #[test]
-fn an_owner_that_looks_is_not_misled_by_its_own_boundary() {
+fn an_owner_that_looks_after_the_claim_that_followed_was_deleted_steps_down() {
+    let (mut store, mut old) = owner(&[1]);
+    let mut rival = Jobmanager::new();
+    rival.claim(2, JobRecord::Stored);
+    rival.finish(&mut store);
+    rival.append(Append::Boundary {
+        retain: NonZeroU32::MIN,
+    });
+    rival.finish(&mut store);
+    store.objects.retain(|number, _| *number >= EntryNumber(4));
+    old.append(Append::Nothing);
+    let passed = Loss::Passed {
+        number: EntryNumber(2),
+        highest: EntryNumber(4),
+    };
+    assert_eq!(old.finish(&mut store), [Action::Lost(passed)]);
+}
+
+#[test]
+fn an_owner_that_looks_is_not_misled_by_a_listing_that_is_behind() {
+    let (mut store, mut old) = owner(&[1]);
+    let mut rival = Jobmanager::new();
+    rival.claim(2, JobRecord::Stored);
+    rival.finish(&mut store);
+    old.append(Append::Nothing);
+    while let Some(request) = old.request.take() {
+        let event = match request {
+            Action::List { ticket, .. } => Event::Listed {
+                ticket,
+                listing: Listing::Empty,
+            },
+            Action::Probe { ticket, number } => Event::Read {
+                ticket,
+                slot: Slot::Present(Box::new(store.entry(number.0))),
+            },
+            other => panic!("nothing is written: {other:?}"),
+        };
+        old.feed(MonoTime::ZERO, event);
+    }
+    assert!(matches!(old.told[..], [Action::Lost(_)]), "{:?}", old.told);
+}
+
+#[test]
+fn an_owner_that_looks_is_not_misled_by_its_own_by_its_own_boundary() {
     let (mut store, mut owner) = owner(&[1, 2]);
     owner.append(Append::Boundary {
         retain: NonZeroU32::MIN,

@@ -11,7 +11,7 @@ use super::entry::{CheckpointIds, Entry, EntryKind, EntryNumber, WriterNonce};
 use super::messages::{Action, Append, Event, JobRecord, Loss, Refusal, Rejection, Ticket};
 use super::reading::Reading;
 use super::tip::Tip;
-use super::writing::Writing;
+use super::writing::{Look, Writing};
 
 const QUEUE_MAX: usize = 64;
 const RETRY_FIRST: Duration = Duration::from_millis(100);
@@ -68,7 +68,7 @@ pub(super) enum Phase {
     /// An entry is on its way.
     Writing(Writing),
     /// The owner wants to know whether anything lies above its newest entry.
-    Looking,
+    Looking(Look),
     /// The claim is held and nothing is on its way.
     Owner,
 }
@@ -102,7 +102,9 @@ impl ClaimChain {
         match &self.phase {
             Phase::Idle | Phase::Reading(_) => None,
             Phase::Writing(writing) if writing.is_claim() => None,
-            Phase::Writing(_) | Phase::Looking | Phase::Owner => self.tip.as_ref().map(Tip::epoch),
+            Phase::Writing(_) | Phase::Looking(_) | Phase::Owner => {
+                self.tip.as_ref().map(Tip::epoch)
+            }
         }
     }
 
@@ -241,7 +243,7 @@ impl ClaimChain {
             Phase::Idle | Phase::Owner => return,
             Phase::Reading(reading) => reading.request(ticket),
             Phase::Writing(writing) => writing.request(ticket),
-            Phase::Looking => Action::List { ticket, above },
+            Phase::Looking(look) => look.request(ticket, above),
         };
         self.seq += 1;
         self.awaited = Some(ticket);
@@ -298,7 +300,7 @@ impl ClaimChain {
             Phase::Idle | Phase::Owner => false,
             Phase::Reading(reading) => reading.answer() == answer,
             Phase::Writing(writing) => writing.answer() == answer,
-            Phase::Looking => answer == Answer::Listing,
+            Phase::Looking(look) => look.answer() == answer,
         };
         fits && self.awaited.take_if(|awaited| *awaited == ticket).is_some()
     }

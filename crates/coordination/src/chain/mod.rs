@@ -11,13 +11,15 @@
 //! steps down; a write with an unknown outcome is settled by reading its slot back, never by
 //! assumption; no checkpoint id is handed out twice. None of this rests on a clock or a lease.
 //!
-//! What the store must offer: create-if-absent, reads and listings that see every write confirmed
-//! before them. Its client must not repeat a create by itself.
+//! What the store must offer: create-if-absent, and reads that see every write confirmed before them.
+//! A listing may be up to [`LISTING_LAG_MAX`] behind. The store's client must not repeat a create by
+//! itself.
 
 mod codec;
 mod entry;
 mod machine;
 mod messages;
+mod pruning;
 mod reading;
 mod tip;
 mod writing;
@@ -41,4 +43,5 @@ pub use messages::{
     Action, Append, CreateOutcome, Event, JobRecord, Listing, Loss, Refusal, Rejection, Slot,
     Ticket,
 };
+pub use pruning::{LISTING_LAG_MAX, Pruning};
 pub use tip::{ChainError, Tip, verify};

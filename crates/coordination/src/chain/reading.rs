@@ -103,7 +103,7 @@ impl ClaimChain {
         match &self.phase {
             Phase::Reading(_) => self.read_up_from_hint(highest, actions),
             Phase::Writing(_) => self.on_confirmed(highest, actions),
-            Phase::Looking => self.on_looked(highest, actions),
+            Phase::Looking(_) => self.on_looked(highest, actions),
             Phase::Idle | Phase::Owner => {}
         }
     }
@@ -127,7 +127,8 @@ impl ClaimChain {
                 Stage::Up(number) | Stage::Down(number) => *number,
             },
             Phase::Writing(writing) => writing.entry.number,
-            Phase::Idle | Phase::Looking | Phase::Owner => return,
+            Phase::Looking(_) => self.known().next(),
+            Phase::Idle | Phase::Owner => return,
         };
         let found = match slot {
             Slot::Unavailable => return self.retry(now),
@@ -154,7 +155,8 @@ impl ClaimChain {
             }
             Phase::Reading(_) => self.on_above(now, number, found, actions),
             Phase::Writing(_) => self.on_read_back(now, found, actions),
-            Phase::Idle | Phase::Looking | Phase::Owner => {}
+            Phase::Looking(_) => self.on_next(found, actions),
+            Phase::Idle | Phase::Owner => {}
         }
     }
 

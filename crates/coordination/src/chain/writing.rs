@@ -3,7 +3,7 @@
 //! Create, read back where the answer leaves it open, create again where the slot is free, and in
 //! the end list what lies above. That listing is the boundary check of fence F6: a number that
 //! was free only because its entry had been deleted lies below a BOUNDARY, which is never deleted
-//! before the next one is there.
+//! before the next one is there, and is older than any listing is behind (`pruning`).
 
 use millstream_types::sabotage::Rule;
 use millstream_types::{CheckpointId, Epoch, MonoTime};
@@ -24,6 +24,33 @@ enum Stage {
     Create,
     ReadBack,
     Confirm,
+}
+
+/// What an owner looks at: first the number that a claim would have taken, which a store reads as it
+/// is; then, since that one may have been deleted, what is listed above it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub(super) enum Look {
+    Next,
+    Above,
+}
+
+impl Look {
+    pub(super) fn answer(self) -> Answer {
+        match self {
+            Self::Next => Answer::Slot,
+            Self::Above => Answer::Listing,
+        }
+    }
+
+    pub(super) fn request(self, ticket: Ticket, above: EntryNumber) -> Action {
+        match self {
+            Self::Next => Action::Probe {
+                ticket,
+                number: above.next(),
+            },
+            Self::Above => Action::List { ticket, above },
+        }
+    }
 }
 
 impl Writing {
@@ -151,21 +178,7 @@ impl ClaimChain {
             Some(entry) if self.sabotage.removed(Rule::AppendAfterForeign) => {
                 self.append_after(&entry, actions);
             }
-            Some(Entry {
-                number,
-                epoch,
-                nonce,
-                ..
-            }) => {
-                self.lose(
-                    Loss::SlotTaken {
-                        number,
-                        epoch,
-                        nonce,
-                    },
-                    actions,
-                );
-            }
+            Some(entry) => self.lose(taken_by(&entry), actions),
         }
     }
 
@@ -224,12 +237,25 @@ impl ClaimChain {
         self.write_next(actions);
     }
 
-    /// Looks above the newest entry, as after every write.
+    /// Looks above the newest entry, where nothing is written.
     pub(super) fn look(&mut self, actions: &mut Vec<Action>) {
-        self.phase = Phase::Looking;
+        self.phase = Phase::Looking(Look::Next);
         match self.sabotage.removed(Rule::NeverLookAbove) {
             true => self.on_looked(EntryNumber::NONE, actions),
             false => self.issue(actions),
+        }
+    }
+
+    pub(super) fn on_next(&mut self, found: Option<Entry>, actions: &mut Vec<Action>) {
+        self.succeeded();
+        match found {
+            Some(entry) if !self.sabotage.removed(Rule::AppendAfterForeign) => {
+                self.lose(taken_by(&entry), actions);
+            }
+            Some(_) | None => {
+                self.phase = Phase::Looking(Look::Above);
+                self.issue(actions);
+            }
         }
     }
 
@@ -267,6 +293,14 @@ impl ClaimChain {
             }
         }
         self.issue(actions);
+    }
+}
+
+fn taken_by(entry: &Entry) -> Loss {
+    Loss::SlotTaken {
+        number: entry.number,
+        epoch: entry.epoch,
+        nonce: entry.nonce,
     }
 }
 

@@ -60,6 +60,7 @@ impl Job {
         failure: &FailureInfo,
         actions: &mut Vec<Action>,
     ) {
+        self.give_back_slots_of(taskmanager, actions);
         let lost: Vec<SubtaskId> = self
             .executions
             .iter()

@@ -1,16 +1,15 @@
-//! The machine of a job: claim, slots, deployment, waves of failures, the end.
+//! The machine of a job: what goes into it, and what has become due.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use millstream_types::{Attempt, Epoch, MonoTime, SubtaskId};
 
-use super::ending::status_of;
 use super::history::FailureHistory;
-use super::messages::{Action, ClaimRefusal, Event, JobEnd};
+use super::messages::{Action, Event, JobEnd};
 use super::state::{Execution, ExecutionState, JobStatus};
 use crate::chain::RestorePoint;
-use crate::failure::{FailedTask, FailureInfo, FailureKind, FailureRecord};
+use crate::failure::{FailedTask, FailureInfo, FailureRecord};
 use crate::moment::Moment;
 use crate::restart::{RestartStrategy, RestartStrategyConfig};
 use crate::slots::SlotRef;
@@ -25,6 +24,8 @@ pub struct JobConfig {
     pub cancellation_interval: Duration,
     /// Time between attempts to write to the chain while the store is not reached.
     pub chain_retry_delay: Duration,
+    /// Tasks are deployed under a claim of at most this age without another look at the chain.
+    pub claim_fresh_for: Duration,
     /// Root failures kept (`web.exception-history-size`).
     pub exception_history_size: usize,
 }
@@ -36,6 +37,7 @@ impl JobConfig {
             restart_strategy,
             cancellation_interval: Duration::from_secs(30),
             chain_retry_delay: Duration::from_secs(1),
+            claim_fresh_for: Duration::from_secs(1),
             exception_history_size: 16,
         }
     }
@@ -52,7 +54,7 @@ pub struct Job {
     pub(super) claim: Claim,
     pub(super) executions: BTreeMap<SubtaskId, Execution>,
     /// Number of the next execution of every subtask; empty before the first claim.
-    next_attempt: BTreeMap<SubtaskId, Attempt>,
+    pub(super) next_attempt: BTreeMap<SubtaskId, Attempt>,
     pub(super) history: FailureHistory,
 }
 
@@ -63,6 +65,9 @@ pub(super) enum Phase {
     Starting,
     AwaitingSlots {
         restore: Option<RestorePoint>,
+        claimed_at: MonoTime,
+        /// The slots, while it is looked whether the claim is still the newest.
+        given: Option<BTreeMap<SubtaskId, SlotRef>>,
     },
     Executing,
     Restarting(Wave),
@@ -176,9 +181,10 @@ impl Job {
     pub fn step(&mut self, at: Moment, event: Event, actions: &mut Vec<Action>) {
         match event {
             Event::Start => self.on_start(actions),
-            Event::Claimed { epoch, restore } => self.on_claimed(epoch, restore, actions),
+            Event::Claimed { epoch, restore } => self.on_claimed(at, epoch, restore, actions),
             Event::ClaimNotWritten => self.on_claim_not_written(at),
             Event::ClaimRefused(refusal) => self.on_claim_refused(at, refusal, actions),
+            Event::ClaimConfirmed { epoch } => self.on_claim_confirmed(epoch, actions),
             Event::OwnershipLost => self.suspend(actions),
             Event::SlotsAllocated { epoch, slots } => self.on_slots(at, epoch, slots, actions),
             Event::SlotsUnavailable { epoch, failure } => {
@@ -281,75 +287,7 @@ impl Job {
         self.request_claim(actions);
     }
 
-    pub(super) fn request_claim(&mut self, actions: &mut Vec<Action>) {
-        self.claim = Claim::Requested;
-        actions.push(Action::Claim);
-    }
-
-    fn on_claimed(
-        &mut self,
-        epoch: Epoch,
-        restore: Option<RestorePoint>,
-        actions: &mut Vec<Action>,
-    ) {
-        if self.claim != Claim::Requested {
-            return;
-        }
-        self.claim = Claim::Held(epoch);
-        if self.next_attempt.is_empty() {
-            self.number_attempts_from(epoch);
-        }
-        if matches!(self.phase, Phase::Starting) {
-            self.phase = Phase::AwaitingSlots { restore };
-            let previous = self.executions.iter().filter_map(|(subtask, execution)| {
-                let slot = execution.slot.as_ref()?;
-                Some((*subtask, slot.taskmanager.clone()))
-            });
-            actions.push(Action::RequestSlots {
-                epoch,
-                previous: previous.collect(),
-            });
-        }
-    }
-
-    /// A jobmanager that takes a job over goes on with the numbers of its executions (F35). Each
-    /// start claims one epoch, so the epochs before this one are at least as many as executions.
-    fn number_attempts_from(&mut self, epoch: Epoch) {
-        let before = u32::try_from(epoch.0.saturating_sub(1)).unwrap_or(u32::MAX);
-        for (subtask, execution) in &mut self.executions {
-            execution.attempt = Attempt(before);
-            self.next_attempt.insert(*subtask, Attempt(before));
-        }
-    }
-
-    fn on_claim_not_written(&mut self, at: Moment) {
-        // A store that is not reached is no failure of the job.
-        if self.claim == Claim::Requested {
-            self.claim = Claim::RetryAt(at.now + self.config.chain_retry_delay);
-        }
-    }
-
-    fn on_claim_refused(&mut self, at: Moment, refusal: ClaimRefusal, actions: &mut Vec<Action>) {
-        if self.claim != Claim::Requested {
-            return;
-        }
-        match refusal {
-            ClaimRefusal::Ended(state) => {
-                self.phase = Phase::Ended;
-                self.claim = Claim::None;
-                self.set_status(status_of(state), actions);
-                actions.push(Action::Announce(JobEnd::Earlier(state)));
-            }
-            ClaimRefusal::Unusable(failure) => {
-                let record = self.record(at, None, failure);
-                let fingerprint = record.failure.fingerprint(None);
-                self.history.push(record, fingerprint);
-                self.suspend(actions);
-            }
-        }
-    }
-
-    fn suspend(&mut self, actions: &mut Vec<Action>) {
+    pub(super) fn suspend(&mut self, actions: &mut Vec<Action>) {
         if matches!(self.phase, Phase::Ended | Phase::Suspended) {
             return;
         }
@@ -361,75 +299,6 @@ impl Job {
         self.claim = Claim::None;
         self.phase = Phase::Suspended;
         self.set_status(JobStatus::Suspended, actions);
-    }
-
-    fn on_slots(
-        &mut self,
-        at: Moment,
-        epoch: Epoch,
-        slots: BTreeMap<SubtaskId, SlotRef>,
-        actions: &mut Vec<Action>,
-    ) {
-        let is_current = self.epoch() == Some(epoch);
-        let restore = match &self.phase {
-            Phase::AwaitingSlots { restore } if is_current => restore.clone(),
-            Phase::Executing if is_current => return,
-            _ => {
-                actions.push(Action::ReleaseSlots { epoch });
-                return;
-            }
-        };
-        let missing = self.topology.subtasks().find(|s| !slots.contains_key(s));
-        if let Some(missing) = missing {
-            let text = format!("no slot was given for {}", self.topology.name_of(missing));
-            let failure = FailureInfo::new(FailureKind::Internal, text);
-            self.on_failure(at, self.record(at, None, failure), Vec::new(), actions);
-            return;
-        }
-        self.phase = Phase::Executing;
-        self.deploy(epoch, restore, slots, actions);
-        self.set_status(JobStatus::Running, actions);
-    }
-
-    fn deploy(
-        &mut self,
-        epoch: Epoch,
-        restore: Option<RestorePoint>,
-        slots: BTreeMap<SubtaskId, SlotRef>,
-        actions: &mut Vec<Action>,
-    ) {
-        let mut attempts = BTreeMap::new();
-        let mut deployments = Vec::new();
-        for (subtask, slot) in slots {
-            let Some(execution) = self.executions.get_mut(&subtask) else {
-                continue;
-            };
-            let next = self.next_attempt.entry(subtask).or_default();
-            let attempt = *next;
-            *next = Attempt(attempt.0.saturating_add(1));
-            *execution = Execution {
-                attempt,
-                state: ExecutionState::Scheduled,
-                slot: Some(slot.clone()),
-            };
-            attempts.insert(subtask, attempt);
-            deployments.push((subtask, attempt, slot));
-        }
-        actions.push(Action::StartCheckpointing {
-            epoch,
-            restore: restore.clone(),
-            attempts,
-        });
-        for (subtask, attempt, slot) in deployments {
-            self.set_task(subtask, ExecutionState::Deploying, None, actions);
-            actions.push(Action::Deploy {
-                epoch,
-                subtask,
-                attempt,
-                slot,
-                restore: restore.clone(),
-            });
-        }
     }
 
     pub(super) fn is_current(&self, epoch: Epoch, subtask: SubtaskId, attempt: Attempt) -> bool {

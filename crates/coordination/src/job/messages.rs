@@ -27,6 +27,11 @@ pub enum Event {
     ClaimNotWritten,
     /// Answers [`Action::Claim`]: there can be none.
     ClaimRefused(ClaimRefusal),
+    /// Answers [`Action::ConfirmClaim`]: no other claim followed so far.
+    ClaimConfirmed {
+        /// The epoch held.
+        epoch: Epoch,
+    },
     /// Another jobmanager owns the job. May come at any time.
     OwnershipLost,
     /// Answers [`Action::RequestSlots`].
@@ -122,6 +127,12 @@ pub enum Action {
         epoch: Epoch,
         /// Where each subtask ran before: its local state may still be there.
         previous: BTreeMap<SubtaskId, TaskmanagerId>,
+    },
+    /// Look whether the claim is still the newest: it waited for slots, and taskmanagers refuse what
+    /// is deployed under an older one. Answered by `ClaimConfirmed`, `OwnershipLost` or `Failed`.
+    ConfirmClaim {
+        /// The epoch held.
+        epoch: Epoch,
     },
     /// Give back the slots of an epoch, or stop waiting for them.
     ReleaseSlots {

@@ -1,6 +1,7 @@
 //! The life of one job and its failover (B8, B9).
 //!
-//! Every start, the first as any other, goes the same way: CLAIM on the chain, slots, deployment.
+//! Every start, the first as any other, goes the same way: CLAIM on the chain, slots, one more look at
+//! the chain if they took a while, deployment.
 //! A failure opens a *wave*: the affected tasks are cancelled while the restart strategy's delay
 //! runs; when both are over the job starts again. Failures that reach an open wave belong to it
 //! and are not counted again.
@@ -14,6 +15,7 @@ mod failover;
 mod history;
 mod machine;
 mod messages;
+mod start;
 mod state;
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use crate::topology::testing::source_and_sink;
 
 mod failover;
 mod life;
+mod looks;
 mod random;
 
 /// A job of `source (1/p)` .. -> `sink (1/p)` .., with a shell that answers what has one answer:
@@ -27,6 +28,7 @@ struct Script {
     epoch: u64,
     log: Vec<Action>,
     answers_claims: bool,
+    answers_slots: bool,
     answers_cancels: bool,
 }
 
@@ -60,6 +62,7 @@ impl Script {
             epoch: 0,
             log: Vec::new(),
             answers_claims: true,
+            answers_slots: true,
             answers_cancels: true,
         }
     }
@@ -107,10 +110,12 @@ impl Script {
                     restore: None,
                 })
             }
-            Action::RequestSlots { epoch, .. } => Some(Event::SlotsAllocated {
-                epoch: *epoch,
-                slots: self.slots(),
-            }),
+            Action::RequestSlots { epoch, .. } if self.answers_slots => {
+                Some(Event::SlotsAllocated {
+                    epoch: *epoch,
+                    slots: self.slots(),
+                })
+            }
             Action::CancelTask {
                 epoch,
                 subtask,
@@ -203,6 +208,7 @@ impl Script {
             .map(|action| match action {
                 Action::Claim => "claim",
                 Action::RequestSlots { .. } => "request slots",
+                Action::ConfirmClaim { .. } => "confirm claim",
                 Action::ReleaseSlots { .. } => "release slots",
                 Action::Deploy { .. } => "deploy",
                 Action::StartCheckpointing { .. } => "start checkpointing",

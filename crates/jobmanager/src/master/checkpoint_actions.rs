@@ -82,7 +82,7 @@ impl Master {
             }
             Action::Delete(deletion) => {
                 let (files, retain) = (self.files.clone(), self.n_retained());
-                self.ask_in_order(io::delete(files, deletion, retain, self.is_terminal));
+                self.ask_in_order(io::delete(files, deletion, retain, self.is_terminal()));
             }
             Action::Answer { request, result } => {
                 if let Some(reply) = self.requests.remove(&request) {
@@ -138,6 +138,7 @@ impl Master {
             }
             Answer::Deleted(ticket) => Event::Deleted { ticket },
             Answer::Claimed(_)
+            | Answer::Confirmed(_)
             | Answer::Terminal(_)
             | Answer::ResultStored { .. }
             | Answer::Told
@@ -192,7 +193,12 @@ impl Master {
         }));
     }
 
-    fn n_retained(&self) -> NonZeroU32 {
+    /// Nobody else will ever own the job.
+    fn is_terminal(&self) -> bool {
+        self.completed_at_end.is_some()
+    }
+
+    pub(super) fn n_retained(&self) -> NonZeroU32 {
         NonZeroU32::new(self.plan.config.checkpoints.num_retained).unwrap_or(NonZeroU32::MIN)
     }
 

@@ -1,9 +1,11 @@
 //! The end of a job: its result is stored, then everybody is told, then storage is cleaned up.
 
+use std::collections::BTreeSet;
+
 use futures::FutureExt;
 use millstream_config::Retention;
 use millstream_coordination::chain::TerminalState;
-use millstream_coordination::checkpoint::Deletion;
+use millstream_coordination::checkpoint::{Deletion, RetainedCheckpoint};
 use millstream_coordination::job::JobEnd;
 use millstream_coordination::protocol::ToTaskmanager;
 use millstream_telemetry::catalog;
@@ -11,7 +13,8 @@ use millstream_types::{Epoch, MonoTime, TaskmanagerId};
 use parking_lot::Mutex;
 use tracing::{error, info};
 
-use super::{Master, io};
+use super::Master;
+use super::io::{self, Kept};
 use crate::details::JobEnded;
 use crate::registry::{EndedJob, Outcome};
 use crate::result;
@@ -34,7 +37,7 @@ impl Master {
         self.io
             .push(io::store_result(self.files.clone(), result).boxed());
         if !matches!(end, JobEnd::Earlier(_)) {
-            self.delete_checkpoints(end.state());
+            self.clean_up(end.state());
         }
     }
 
@@ -69,8 +72,8 @@ impl Master {
 
     /// Which checkpoints outlive their job (B1.11). Nobody can claim the job any more, so nobody
     /// else needs them.
-    fn delete_checkpoints(&mut self, state: TerminalState) {
-        let is_kept = match (state, self.plan.retention) {
+    fn clean_up(&mut self, state: TerminalState) {
+        let keeps_checkpoints = match (state, self.plan.retention) {
             (TerminalState::Finished, _) | (_, Retention::Never) => false,
             (TerminalState::Canceled, Retention::DeleteOnCancellation) => false,
             (TerminalState::Canceled, Retention::RetainOnCancellation)
@@ -79,27 +82,31 @@ impl Master {
                 Retention::DeleteOnCancellation | Retention::RetainOnCancellation,
             ) => true,
         };
-        if is_kept {
-            return;
+        let (deletions, kept) = match keeps_checkpoints {
+            true => (Vec::new(), self.kept()),
+            false => {
+                let deletions = self.coordinator.retained().map(deletion_of);
+                (deletions.collect(), Kept::nothing())
+            }
+        };
+        let request = io::clean_up(self.files.clone(), self.env.clone(), deletions, kept);
+        self.io.push(request.boxed());
+    }
+
+    /// The newest of the checkpoints that the chain knows, and what they are known to refer to.
+    fn kept(&self) -> Kept {
+        let completed = self.completed_at_end.iter().flatten().rev();
+        let n_kept = self.n_retained().get() as usize;
+        let checkpoints: BTreeSet<_> = completed.take(n_kept).copied().collect();
+        let retained: Vec<_> = self.coordinator.retained().collect();
+        let known: BTreeSet<_> = retained.iter().map(|kept| kept.checkpoint.id).collect();
+        let objects = retained.iter().flat_map(|kept| kept.checkpoint.objects());
+        Kept {
+            shared_in_use: checkpoints
+                .is_subset(&known)
+                .then(|| objects.cloned().collect()),
+            checkpoints,
         }
-        let deletions: Vec<Deletion> = self
-            .coordinator
-            .retained()
-            .map(|retained| Deletion {
-                ticket: NO_TICKET,
-                checkpoint: retained.checkpoint.id,
-                epoch: retained.checkpoint.epoch,
-                objects: retained
-                    .checkpoint
-                    .objects()
-                    .chain([&retained.metadata])
-                    .cloned()
-                    .collect(),
-                sweep: true,
-            })
-            .collect();
-        self.io
-            .push(io::delete_all(self.files.clone(), deletions).boxed());
     }
 
     pub(super) fn send_release(&self, taskmanager: &TaskmanagerId, epoch: Epoch) {
@@ -121,5 +128,17 @@ impl Master {
         };
         let failure = end.failure().map(super::log::one_line).unwrap_or_default();
         error!(event_id = message.id, job_id = %self.id, error = failure, "{message}");
+    }
+}
+
+fn deletion_of(retained: &RetainedCheckpoint) -> Deletion {
+    let checkpoint = &retained.checkpoint;
+    let objects = checkpoint.objects().chain([&retained.metadata]);
+    Deletion {
+        ticket: NO_TICKET,
+        checkpoint: checkpoint.id,
+        epoch: checkpoint.epoch,
+        objects: objects.cloned().collect(),
+        sweep: true,
     }
 }

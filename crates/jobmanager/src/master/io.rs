@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use millstream_coordination::chain::{self, CheckpointIds, TerminalState};
+use millstream_coordination::chain::{self, CheckpointIds, EntryNumber, TerminalState};
 use millstream_coordination::checkpoint::{Deletion, RetainedCheckpoint, SharedInUse};
 use millstream_coordination::restore::{RestoreError, RestoreSubtask, restore_plan};
 use millstream_coordination::snapshot_types::{CompletedCheckpoint, StoredMetadata};
@@ -25,6 +25,7 @@ use millstream_types::{
 };
 use tracing::{debug, error, info, warn};
 
+use super::checkpoint_actions::SWEEP_AFTER;
 use super::verify::verify;
 
 /// Checkpoint ids set aside at a time. Few, since those of an epoch that are left over at its end
@@ -87,10 +88,13 @@ impl MetadataFailure {
 #[derive(Debug)]
 pub(super) enum Answer {
     Claimed(Result<Box<Claim>, ClaimFailure>),
+    /// Whether the claim is still the newest.
+    Confirmed(Result<Epoch, ChainFailure>),
     Reserved(Result<CheckpointIds, ChainFailure>),
     MetadataStored(CheckpointId, Result<StoredMetadata, MetadataFailure>),
     Appended(CheckpointId, Result<(), ChainFailure>),
-    Terminal(Result<(), ChainFailure>),
+    /// The job's end is durable; the checkpoints that were completed.
+    Terminal(Result<BTreeSet<CheckpointId>, ChainFailure>),
     Deleted(u64),
     /// The result of the job is stored, or the first attempt to do so failed.
     ResultStored {
@@ -140,6 +144,11 @@ pub(super) async fn prepare(
         restored: Some(restored),
         restore_plan: Arc::new(plan),
     })
+}
+
+/// One more look at the chain, before tasks are deployed under a claim that waited.
+pub(super) async fn confirm(files: JobFiles) -> Answer {
+    Answer::Confirmed(files.chain.confirm().await)
 }
 
 pub(super) async fn reserve(files: JobFiles) -> Answer {
@@ -212,7 +221,7 @@ pub(super) async fn append_completed(
 }
 
 pub(super) async fn append_terminal(files: JobFiles, state: TerminalState) -> Answer {
-    Answer::Terminal(files.chain.append_terminal(state).await.map(drop))
+    Answer::Terminal(files.chain.append_terminal(state).await)
 }
 
 /// Deletes what the coordinator decided against. The BOUNDARY proves that the own claim is still
@@ -286,15 +295,41 @@ async fn advance_boundary(files: &JobFiles, retain: NonZeroU32) -> Option<Bounda
             return None;
         }
     };
-    if let Err(error) = gc::prune_chain(&files.store, boundary.number).await {
-        debug!(job_id = %files.job, error = error_chain(&error), "claim chain not pruned");
-    }
+    prune(files, boundary.prunable_below).await;
     Some(boundary)
 }
 
-/// Deletes all checkpoints of a job that ended: those that are known, and what of earlier tries is
-/// still there.
-pub(super) async fn delete_all(files: JobFiles, deletions: Vec<Deletion>) -> Answer {
+async fn prune(files: &JobFiles, below: EntryNumber) {
+    if let Err(error) = gc::prune_chain(&files.store, below).await {
+        debug!(job_id = %files.job, error = error_chain(&error), "claim chain not pruned");
+    }
+}
+
+/// What outlives a job that ended.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) checkpoints: BTreeSet<CheckpointId>,
+    /// The shared objects that these refer to; all stay where it is not known.
+    pub(super) shared_in_use: Option<BTreeSet<ObjectName>>,
+}
+
+impl Kept {
+    pub(super) fn nothing() -> Self {
+        Self {
+            checkpoints: BTreeSet::new(),
+            shared_in_use: Some(BTreeSet::new()),
+        }
+    }
+}
+
+/// Deletes what a job that ended does not keep: checkpoints that are known, and what of other tries
+/// is still there. Once more when uploads that nobody heard the end of are over.
+pub(super) async fn clean_up(
+    files: JobFiles,
+    env: Env,
+    deletions: Vec<Deletion>,
+    kept: Kept,
+) -> Answer {
     for deletion in deletions {
         if let Err(error) = gc::delete_checkpoint(&files.store, &deletion).await {
             warn!(
@@ -305,8 +340,17 @@ pub(super) async fn delete_all(files: JobFiles, deletions: Vec<Deletion>) -> Ans
             );
         }
     }
-    let (none, nothing) = (BTreeSet::new(), BTreeSet::new());
-    sweep_before(&files, Epoch(u64::MAX), &none, Some(&nothing)).await;
+    let Kept {
+        checkpoints,
+        shared_in_use,
+    } = &kept;
+    let sweep = || sweep_before(&files, Epoch(u64::MAX), checkpoints, shared_in_use.as_ref());
+    sweep().await;
+    env.clock().sleep(SWEEP_AFTER).await;
+    sweep().await;
+    if let Ok(below) = files.chain.prunable_below().await {
+        prune(&files, below).await;
+    }
     Answer::Done
 }
 

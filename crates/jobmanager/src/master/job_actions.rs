@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use futures::FutureExt;
 use millstream_coordination::checkpoint;
-use millstream_coordination::failure::FailureRecord;
+use millstream_coordination::failure::{FailureKind, FailureRecord};
 use millstream_coordination::job::{self, Action, ExecutionState, JobStatus};
 use millstream_coordination::protocol::{TaskAddress, ToTaskmanager};
 use millstream_coordination::slots::{SlotDemand, SlotRef};
 use millstream_snapshot::chain::ChainFailure;
 use millstream_telemetry::{catalog, chain as error_chain};
+use millstream_types::sabotage::Rule;
 use millstream_types::{Attempt, Epoch, SlotIndex, SubtaskId, TaskmanagerId};
 use tracing::{info, warn};
 
@@ -54,6 +55,7 @@ impl Master {
         match action {
             Action::Claim => self.ask_for_claim(),
             Action::RequestSlots { epoch, previous } => self.request_slots(epoch, previous),
+            Action::ConfirmClaim { epoch } => self.ask_to_confirm(epoch),
             Action::ReleaseSlots { epoch } => {
                 let job = self.id;
                 self.record.slot_wait = None;
@@ -235,8 +237,13 @@ impl Master {
         match answer {
             Answer::Claimed(Ok(claim)) => self.on_claimed(*claim),
             Answer::Claimed(Err(failure)) => self.on_claim_failure(&failure),
-            Answer::Terminal(Ok(())) => {
-                self.is_terminal = true;
+            Answer::Confirmed(Ok(epoch)) => {
+                let event = job::Event::ClaimConfirmed { epoch };
+                self.work.push_back(Work::Job(event));
+            }
+            Answer::Confirmed(Err(failure)) => self.on_claim_not_confirmed(&failure),
+            Answer::Terminal(Ok(completed)) => {
+                self.completed_at_end = Some(completed);
                 self.work.push_back(Work::Job(job::Event::TerminalWritten));
             }
             Answer::Terminal(Err(failure)) => {
@@ -289,6 +296,29 @@ impl Master {
         let directory = self.files.store.address();
         self.work
             .push_back(Work::Job(failure::claim_event(failure, &directory)));
+    }
+
+    fn ask_to_confirm(&mut self, epoch: Epoch) {
+        if self.env.sabotage().removed(Rule::DeployUnconfirmed) {
+            let event = job::Event::ClaimConfirmed { epoch };
+            return self.work.push_back(Work::Job(event));
+        }
+        self.ask_in_order(io::confirm(self.files.clone()));
+    }
+
+    fn on_claim_not_confirmed(&mut self, failure: &ChainFailure) {
+        warn!(job_id = %self.id, error = error_chain(failure), "claim not confirmed");
+        if self.is_fenced(failure) {
+            return;
+        }
+        // A newer claim of our own asks for itself; a chain that is closed is asked nothing.
+        if let ChainFailure::Rejected { .. } = failure {
+            let failure = failure::info(failure, FailureKind::Internal, Some(failure.remedy()));
+            self.work.push_back(Work::Job(job::Event::Failed {
+                failure,
+                attributed_to: None,
+            }));
+        }
     }
 
     /// Whether another jobmanager owns the job; then everything of it stops here.

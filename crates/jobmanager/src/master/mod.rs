@@ -136,8 +136,8 @@ pub(crate) struct Master {
     requests: BTreeMap<RequestId, oneshot::Sender<Result<CheckpointId, RequestFailure>>>,
     next_request: u64,
     outcome: watch::Sender<Outcome>,
-    /// TERMINAL is ours: nobody else will ever own the job.
-    is_terminal: bool,
+    /// TERMINAL is ours: nobody else will ever own the job. The checkpoints that completed before it.
+    completed_at_end: Option<BTreeSet<CheckpointId>>,
     is_announced: bool,
 }
 
@@ -222,7 +222,7 @@ impl Master {
             requests: BTreeMap::new(),
             next_request: 0,
             outcome,
-            is_terminal: false,
+            completed_at_end: None,
             is_announced: false,
         }
     }

@@ -6,6 +6,7 @@ use millstream_coordination::chain::TerminalState;
 use millstream_coordination::job::{ExecutionState, JobStatus};
 use millstream_coordination::protocol::FromTaskmanager;
 use millstream_snapshot::metadata;
+use millstream_snapshot::names::{self, CheckpointDir, Named, Nonce};
 use millstream_types::{CheckpointId, Epoch, SubtaskId, VertexId};
 
 use super::world::*;
@@ -246,4 +247,47 @@ async fn lines_of_a_fenced_task_reach_nobody() {
     }
     assert!(!seen.contains(&"old".to_owned()));
     assert_eq!(dropped, 3);
+}
+
+// Nobody hears any more of what tasks were still uploading.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_keeps_its_checkpoints_leaves_nothing_else_in_storage() {
+    let world = World::new().await;
+    let jm = world.jobmanager().await;
+    let _tm = world.taskmanager(&jm, "tm-1", 2);
+    let settings = [
+        ("checkpointing.interval", "1 s"),
+        (
+            "checkpointing.externalized-checkpoint-retention",
+            "retain-on-cancellation",
+        ),
+    ];
+    let job = world.submit(&jm, word_count(&settings)).await;
+    world.until_checkpoint(&jm, job, CheckpointId(2)).await;
+    let dir = world.store.job(job);
+    let given_up = CheckpointDir {
+        checkpoint: CheckpointId(99),
+        epoch: Epoch(1),
+        nonce: Nonce(1),
+    };
+    let subtask = SubtaskId::new(VertexId(0), 0);
+    let before = [
+        given_up.private(subtask, Nonce(2)),
+        names::shared(Epoch(1), subtask, Nonce(3)),
+    ];
+    for name in &before {
+        dir.create(name, "x".into()).await.unwrap();
+    }
+    jm.cancel(job).await.unwrap();
+    let after = names::shared(Epoch(1), subtask, Nonce(4));
+    dir.create(&after, "x".into()).await.unwrap();
+
+    world.env.clock().sleep(Duration::from_secs(61)).await;
+    let left = dir.list("", None, 100).await.unwrap().names;
+    let named: Vec<_> = left.iter().filter_map(names::parse).collect();
+    let is_metadata = |named: &&Named| matches!(named, Named::Metadata(_));
+    // `num-retained`, unless it is set.
+    assert_eq!(named.iter().filter(is_metadata).count(), 2, "{left:?}");
+    let is_state = |named: &Named| matches!(named, Named::Private(_) | Named::Shared(_));
+    assert!(!named.iter().any(is_state), "{left:?}");
 }

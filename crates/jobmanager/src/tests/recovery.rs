@@ -157,6 +157,35 @@ async fn two_jobmanagers_over_one_storage_have_one_owner_for_each_job() {
     assert_eq!(details.overview.status, JobStatus::Running);
 }
 
+// Taskmanagers would refuse what is deployed under the older claim, and the newer one would have to
+// claim again.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_waited_for_slots_while_another_jobmanager_claimed_it_is_not_deployed() {
+    let world = World::new().await;
+    let first = world.jobmanager().await;
+    let job = world.submit(&first, word_count(CHECKPOINTED)).await;
+    let second = world.jobmanager().await;
+    second.recovered().await;
+    world
+        .until("the second one has claimed it", async || {
+            second.job(job).await.unwrap().epoch == Some(Epoch(2))
+        })
+        .await;
+    assert_eq!(first.job(job).await.unwrap().epoch, Some(Epoch(1)));
+    world.env.clock().sleep(Duration::from_secs(5)).await;
+
+    let _tm = world.taskmanager(&first, "tm-1", 2);
+    world.until_status(&first, job, JobStatus::Suspended).await;
+    let error = first.cancel(job).await.unwrap_err();
+    assert!(error.to_string().contains("claim"), "{error}");
+    assert!(world.behaviour.lock().deployed.is_empty());
+    let _other = world.taskmanager(&second, "tm-2", 2);
+    world.until_all_running(&second, job, N_TASKS).await;
+    let behaviour = world.behaviour.lock();
+    let mut deployed = behaviour.deployed.iter();
+    assert!(deployed.all(|(tm, task)| tm.as_str() == "tm-2" && task.epoch == Epoch(2)));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_job_whose_chain_was_lost_is_refused_and_never_starts_empty() {
     let world = World::new().await;

@@ -1,6 +1,6 @@
 //! The task that runs one chain: one machine, at most one request to the store.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::future::{Future, pending};
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use millstream_coordination::chain::{
     Action, Append, CheckpointIds, ClaimChain, CreateOutcome, Entry, EntryKind, EntryNumber, Event,
-    JobRecord, Listing, Loss, Rejection, RestorePoint, Slot, WriterNonce,
+    JobRecord, Listing, Loss, Pruning, Rejection, RestorePoint, Slot, Tip, WriterNonce,
 };
-use millstream_types::{Epoch, JobId, WriteOutcome};
+use millstream_types::{CheckpointId, Epoch, JobId, WriteOutcome};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{ChainFailure, Trouble};
@@ -33,8 +33,18 @@ const PAGE: usize = 1_000;
 
 pub(super) type ClaimReply =
     oneshot::Sender<Result<(Epoch, Option<RestorePoint>, CheckpointIds), ChainFailure>>;
-pub(super) type AppendReply = oneshot::Sender<Result<(EntryNumber, EntryKind), ChainFailure>>;
+pub(super) type AppendReply = oneshot::Sender<Result<Appended, ChainFailure>>;
 pub(super) type ConfirmReply = oneshot::Sender<Result<Epoch, ChainFailure>>;
+
+/// An entry that is durable.
+pub(super) struct Appended {
+    pub(super) number: EntryNumber,
+    pub(super) kind: EntryKind,
+    /// Entries below may be deleted.
+    pub(super) prunable_below: EntryNumber,
+    /// The completed checkpoints that the chain knows then.
+    pub(super) completed: BTreeSet<CheckpointId>,
+}
 
 /// A call of a handle.
 pub(super) enum Request {
@@ -49,6 +59,10 @@ pub(super) enum Request {
     /// A look whether the claim is still the newest.
     Confirm {
         reply: ConfirmReply,
+    },
+    /// Which entries may be deleted by now.
+    Prunable {
+        reply: oneshot::Sender<Result<EntryNumber, ChainFailure>>,
     },
 }
 
@@ -66,6 +80,7 @@ pub(super) struct Driver {
     /// The append that the machine has; it gets one at a time, so that its answer is this one's.
     append: Option<InLine>,
     waiting: VecDeque<(Append, InLine)>,
+    pruning: Pruning,
     in_flight: Option<BoxFuture<'static, Event>>,
     /// How the claim was lost. Whoever asks next is told, not only who asked when it was found out.
     lost: Option<Loss>,
@@ -74,7 +89,13 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    pub(super) fn new(store: Store, job: JobId, machine: ClaimChain, trouble: Trouble) -> Self {
+    pub(super) fn new(
+        store: Store,
+        job: JobId,
+        machine: ClaimChain,
+        pruning: Pruning,
+        trouble: Trouble,
+    ) -> Self {
         Self {
             store,
             job,
@@ -82,6 +103,7 @@ impl Driver {
             claim: None,
             append: None,
             waiting: VecDeque::new(),
+            pruning,
             in_flight: None,
             lost: None,
             trouble,
@@ -127,6 +149,11 @@ impl Driver {
             Request::Append { append, reply } => self.wait_in_line(append, InLine::Append(reply)),
             Request::Confirm { reply } => {
                 self.wait_in_line(Append::Nothing, InLine::Confirm(reply));
+            }
+            Request::Prunable { reply } => {
+                let now = self.store.clock().monotonic();
+                // Whoever asked may have gone.
+                let _ = reply.send(Ok(self.pruning.prunable_below(now)));
             }
         }
     }
@@ -194,13 +221,7 @@ impl Driver {
                 }
                 self.append_next();
             }
-            Action::Appended { number, kind } => {
-                // Whoever waits may have gone away.
-                if let Some(InLine::Append(reply)) = self.append.take() {
-                    let _ = reply.send(Ok((number, kind)));
-                }
-                self.append_next();
-            }
+            Action::Appended { number, kind } => self.on_appended(number, kind),
             Action::Confirmed { epoch } => {
                 if let Some(InLine::Confirm(reply)) = self.append.take() {
                     let _ = reply.send(Ok(epoch));
@@ -232,6 +253,28 @@ impl Driver {
                 });
             }
         }
+    }
+
+    fn on_appended(&mut self, number: EntryNumber, kind: EntryKind) {
+        let now = self.store.clock().monotonic();
+        if let EntryKind::Boundary { .. } = kind {
+            self.pruning.on_boundary(now, number);
+        }
+        // Whoever waits may have gone away.
+        if let Some(InLine::Append(reply)) = self.append.take() {
+            let _ = reply.send(Ok(Appended {
+                number,
+                kind,
+                prunable_below: self.pruning.prunable_below(now),
+                completed: self.completed(),
+            }));
+        }
+        self.append_next();
+    }
+
+    fn completed(&self) -> BTreeSet<CheckpointId> {
+        let points = self.machine.tip().map_or(&[][..], Tip::completed);
+        points.iter().map(|point| point.checkpoint.id).collect()
     }
 
     fn request<T: 'static>(

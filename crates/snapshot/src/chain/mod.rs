@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use millstream_coordination::chain::{
     Append, CheckpointIds, ClaimChain, CompletedCheckpoint, EntryKind, EntryNumber, JobRecord,
-    Loss, Refusal, Rejection, RestorePoint, TerminalState,
+    Loss, Pruning, Refusal, Rejection, RestorePoint, TerminalState,
 };
 use millstream_env::Env;
 use millstream_types::errors::{self, ErrorCode};
@@ -24,7 +24,7 @@ use crate::error::StoreError;
 use crate::metadata::{self, CheckpointMetadata, MetadataError};
 use crate::names;
 use crate::store::Store;
-use driver::{Driver, Request};
+use driver::{Appended, Driver, Request};
 
 /// Calls that may wait for the chain; further callers wait until there is room.
 const CALLS_MAX: usize = 64;
@@ -54,8 +54,11 @@ pub struct Claimed {
 /// A BOUNDARY that is durable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Boundary {
-    /// Entries below may be deleted ([`crate::gc::prune_chain`]).
+    /// Its number.
     pub number: EntryNumber,
+    /// Entries below this number may be deleted ([`crate::gc::prune_chain`]): a BOUNDARY above them
+    /// is older than any listing is behind. 0 for none.
+    pub prunable_below: EntryNumber,
     /// The checkpoints that are still needed; others of earlier epochs may be deleted
     /// ([`crate::gc::sweep`]).
     pub retained: BTreeSet<CheckpointId>,
@@ -206,7 +209,8 @@ impl ChainHandle {
         let (requests, receiver) = mpsc::channel(CALLS_MAX);
         let trouble = Trouble::default();
         let machine = ClaimChain::with_sabotage(job, ids, env.sabotage());
-        let driver = Driver::new(store.clone(), job, machine, trouble.clone());
+        let pruning = Pruning::new(env.sabotage());
+        let driver = Driver::new(store.clone(), job, machine, pruning, trouble.clone());
         env.spawner()
             .supervise(format!("claim chain of job {job}"), driver.run(receiver));
         Self {
@@ -259,7 +263,7 @@ impl ChainHandle {
 
     /// Sets more checkpoint ids aside for the epoch that is claimed.
     pub async fn reserve(&self, count: NonZeroU32) -> Result<CheckpointIds, ChainFailure> {
-        match self.append(Append::Reserve(count)).await?.1 {
+        match self.append(Append::Reserve(count)).await?.kind {
             EntryKind::Reserve { ids } => Ok(ids),
             other => unreachable!("a RESERVE was asked for, {} was appended", other.name()),
         }
@@ -271,22 +275,27 @@ impl ChainHandle {
         &self,
         checkpoint: CompletedCheckpoint,
     ) -> Result<EntryNumber, ChainFailure> {
-        Ok(self.append(Append::Completed(checkpoint)).await?.0)
+        Ok(self.append(Append::Completed(checkpoint)).await?.number)
     }
 
-    /// Ends the job for good.
-    pub async fn append_terminal(&self, state: TerminalState) -> Result<EntryNumber, ChainFailure> {
-        Ok(self.append(Append::Terminal(state)).await?.0)
+    /// Ends the job for good. The completed checkpoints that the chain knows: all that there will be.
+    pub async fn append_terminal(
+        &self,
+        state: TerminalState,
+    ) -> Result<BTreeSet<CheckpointId>, ChainFailure> {
+        Ok(self.append(Append::Terminal(state)).await?.completed)
     }
 
     /// Lets all but the `retain` newest completed checkpoints be forgotten.
     pub async fn append_boundary(&self, retain: NonZeroU32) -> Result<Boundary, ChainFailure> {
-        match self.append(Append::Boundary { retain }).await? {
-            (number, EntryKind::Boundary { retained, .. }) => Ok(Boundary {
-                number,
-                retained: retained.iter().map(|point| point.checkpoint.id).collect(),
+        let appended = self.append(Append::Boundary { retain }).await?;
+        match appended.kind {
+            EntryKind::Boundary { .. } => Ok(Boundary {
+                number: appended.number,
+                prunable_below: appended.prunable_below,
+                retained: appended.completed,
             }),
-            (_, other) => unreachable!("a BOUNDARY was asked for, {} was appended", other.name()),
+            other => unreachable!("a BOUNDARY was asked for, {} was appended", other.name()),
         }
     }
 
@@ -297,7 +306,13 @@ impl ChainHandle {
         self.call(Request::Confirm { reply }, answer).await
     }
 
-    async fn append(&self, append: Append) -> Result<(EntryNumber, EntryKind), ChainFailure> {
+    /// Entries below this number may be deleted by now, as [`Boundary::prunable_below`].
+    pub async fn prunable_below(&self) -> Result<EntryNumber, ChainFailure> {
+        let (reply, answer) = oneshot::channel();
+        self.call(Request::Prunable { reply }, answer).await
+    }
+
+    async fn append(&self, append: Append) -> Result<Appended, ChainFailure> {
         let (reply, answer) = oneshot::channel();
         self.call(Request::Append { append, reply }, answer).await
     }

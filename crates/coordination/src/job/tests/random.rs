@@ -12,6 +12,9 @@ enum Step {
         is_given: bool,
         is_old: bool,
     },
+    Confirm {
+        is_old: bool,
+    },
     Task {
         vertex: u32,
         index: u32,
@@ -42,6 +45,7 @@ fn steps() -> impl Strategy<Value = Step> {
         8 => (0..8usize).prop_map(Step::Claim),
         8 => (prop::bool::weighted(0.9), rarely())
             .prop_map(|(is_given, is_old)| Step::Slots { is_given, is_old }),
+        4 => rarely().prop_map(|is_old| Step::Confirm { is_old }),
         20 => (0..2u32, 0..2u32, 0..6usize, rarely()).prop_map(
             |(vertex, index, state, is_old)| Step::Task { vertex, index, state, is_old }
         ),
@@ -62,6 +66,7 @@ struct World {
     epoch: u64,
     is_claiming: bool,
     wants_slots: Option<Epoch>,
+    wants_look: Option<Epoch>,
     is_writing: bool,
     is_end_durable: bool,
     was_cancelled: bool,
@@ -76,6 +81,7 @@ impl World {
             epoch: 0,
             is_claiming: false,
             wants_slots: None,
+            wants_look: None,
             is_writing: false,
             is_end_durable: false,
             was_cancelled: false,
@@ -107,6 +113,10 @@ impl World {
                 self.is_claiming = true;
             }
             Action::RequestSlots { epoch, .. } => self.wants_slots = Some(epoch),
+            Action::ConfirmClaim { epoch } => {
+                assert_eq!(epoch, Epoch(self.epoch));
+                self.wants_look = Some(epoch);
+            }
             Action::Deploy { epoch, .. } => {
                 assert_eq!(
                     epoch,
@@ -161,6 +171,13 @@ impl World {
                 }
                 let failure = FailureInfo::new(FailureKind::NoResourceAvailable, "no slots");
                 Event::SlotsUnavailable { epoch, failure }
+            }
+            Step::Confirm { is_old } => {
+                let Some(epoch) = self.wants_look else {
+                    return;
+                };
+                let epoch = Epoch(epoch.0 - u64::from(is_old));
+                Event::ClaimConfirmed { epoch }
             }
             Step::Task {
                 vertex,
@@ -263,6 +280,9 @@ impl World {
             }
             if let Some(epoch) = self.wants_slots.take() {
                 self.give_slots(epoch);
+            }
+            if let Some(epoch) = self.wants_look.take() {
+                self.tell(Event::ClaimConfirmed { epoch });
             }
             let subtasks: Vec<_> = self.job.executions().keys().copied().collect();
             for subtask in subtasks {
