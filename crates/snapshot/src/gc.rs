@@ -2,7 +2,7 @@
 //!
 //! Invariants: only names that were made for this purpose are deleted, by list, never by folder;
 //! whoever calls has re-read its claim as tip, and knows that the uploader stopped or waited 60 s
-//! (fence F10); of shared objects only those that the caller names, or that an earlier epoch wrote and
+//! (fence F10), or that the job ended for good; of shared objects only those that the caller names, or that an earlier epoch wrote and
 //! nobody uses; files that an upload of an earlier epoch left half written. In doubt, leak: a sweep
 //! finds it later.
 

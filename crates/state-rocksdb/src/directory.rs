@@ -59,8 +59,14 @@ impl StateDirectory {
 
 impl Drop for StateDirectory {
     fn drop(&mut self) {
-        // What is left is swept later; it is of no use to anyone.
-        let _ = fs::remove_dir_all(&self.path);
+        // Set apart first: whoever is killed while it deletes may have deleted the lock file, by
+        // which a sweep tells what is ours. What is left is swept later; it is of no use to anyone.
+        let apart = set_apart_as(&self.path);
+        let path = match fs::rename(&self.path, &apart) {
+            Ok(()) => &apart,
+            Err(_) => &self.path,
+        };
+        let _ = fs::remove_dir_all(path);
     }
 }
 
@@ -112,13 +118,19 @@ fn set_apart(
             // Set apart by a sweep that did not end.
             doomed.push(path);
         } else if !live.contains(&name.as_str()) && is_abandoned(&path)? {
-            let apart = root.join(format!("{DOOMED}{name}"));
+            let apart = set_apart_as(&path);
             fs::rename(&path, &apart).map_err(|e| error::file("rename", &path, e))?;
             doomed.push(apart);
             swept.push(name);
         }
     }
     Ok(doomed)
+}
+
+/// The name under which a directory is deleted.
+fn set_apart_as(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{DOOMED}{name}"))
 }
 
 /// Whether a directory is one of ours and its owner is gone.

@@ -329,7 +329,8 @@ fn soak(plan: &Plan) {
 /// The last checkpoint of a finished job, and what was never finished.
 const LEFT_MAX: u64 = 34;
 
-/// Two a second for half a minute, and again after a jobmanager was killed.
+/// Two or three a second, for half a minute and until the next checkpoint: what only a soak longer
+/// than that can go beyond.
 const CHAIN_ENTRIES_MAX: u64 = 150;
 
 #[test]

@@ -101,7 +101,7 @@ fn an_owner_that_looks_is_not_misled_by_a_listing_that_is_behind() {
 }
 
 #[test]
-fn an_owner_that_looks_is_not_misled_by_its_own_by_its_own_boundary() {
+fn an_owner_that_looks_is_not_misled_by_its_own_boundary() {
     let (mut store, mut owner) = owner(&[1, 2]);
     owner.append(Append::Boundary {
         retain: NonZeroU32::MIN,

@@ -9,7 +9,8 @@
 //! Invariants (I8, I10): the chain has no gap, one owner per number, rising epochs and an unbroken
 //! hash chain; nothing is announced before it is known to be durable; an owner whose slot is taken
 //! steps down; a write with an unknown outcome is settled by reading its slot back, never by
-//! assumption; no checkpoint id is handed out twice. None of this rests on a clock or a lease.
+//! assumption; no checkpoint id is handed out twice. None of this rests on a lease, nor on a clock where
+//! listings show all that was written; where they are behind, entries are deleted that much later.
 //!
 //! What the store must offer: create-if-absent, and reads that see every write confirmed before them.
 //! A listing may be up to [`LISTING_LAG_MAX`] behind. The store's client must not repeat a create by

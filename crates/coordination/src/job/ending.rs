@@ -52,8 +52,8 @@ impl Job {
                 actions.push(Action::WriteTerminal { epoch, state });
             }
             // Only an owner may write the end.
-            Claim::None => self.request_claim(actions),
-            Claim::Requested | Claim::RetryAt(_) => {}
+            Claim::None => self.request_claim(at.now, actions),
+            Claim::Requested(_) | Claim::RetryAt(_) => {}
         }
     }
 

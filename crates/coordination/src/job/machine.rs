@@ -65,6 +65,7 @@ pub(super) enum Phase {
     Starting,
     AwaitingSlots {
         restore: Option<RestorePoint>,
+        /// When it was asked for: reading and verifying what it restores takes time too.
         claimed_at: MonoTime,
         /// The slots, while it is looked whether the claim is still the newest.
         given: Option<BTreeMap<SubtaskId, SlotRef>>,
@@ -100,7 +101,8 @@ pub(super) enum Terminal {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Claim {
     None,
-    Requested,
+    /// Since when.
+    Requested(MonoTime),
     RetryAt(MonoTime),
     Held(Epoch),
 }
@@ -138,7 +140,7 @@ impl Job {
     pub fn epoch(&self) -> Option<Epoch> {
         match self.claim {
             Claim::Held(epoch) => Some(epoch),
-            Claim::None | Claim::Requested | Claim::RetryAt(_) => None,
+            Claim::None | Claim::Requested(_) | Claim::RetryAt(_) => None,
         }
     }
 
@@ -156,7 +158,7 @@ impl Job {
     pub fn deadline(&self) -> MonoTime {
         let claim = match self.claim {
             Claim::RetryAt(at) => at,
-            Claim::None | Claim::Requested | Claim::Held(_) => MonoTime::NEVER,
+            Claim::None | Claim::Requested(_) | Claim::Held(_) => MonoTime::NEVER,
         };
         let phase = match &self.phase {
             Phase::Restarting(wave) if self.any_live() => wave.abandon_at,
@@ -180,8 +182,8 @@ impl Job {
     /// Takes an event; appends what is to be done.
     pub fn step(&mut self, at: Moment, event: Event, actions: &mut Vec<Action>) {
         match event {
-            Event::Start => self.on_start(actions),
-            Event::Claimed { epoch, restore } => self.on_claimed(at, epoch, restore, actions),
+            Event::Start => self.on_start(at.now, actions),
+            Event::Claimed { epoch, restore } => self.on_claimed(epoch, restore, actions),
             Event::ClaimNotWritten => self.on_claim_not_written(at),
             Event::ClaimRefused(refusal) => self.on_claim_refused(at, refusal, actions),
             Event::ClaimConfirmed { epoch } => self.on_claim_confirmed(epoch, actions),
@@ -234,7 +236,7 @@ impl Job {
         if let Claim::RetryAt(due) = self.claim
             && due <= at.now
         {
-            self.request_claim(actions);
+            self.request_claim(at.now, actions);
         }
         let abandon_at = match &self.phase {
             Phase::Restarting(wave) => wave.abandon_at,
@@ -259,7 +261,7 @@ impl Job {
             }
             Phase::Restarting(wave) => {
                 if !self.any_live() && wave.restart_at <= at.now {
-                    self.start_again(actions);
+                    self.start_again(at.now, actions);
                 }
             }
             Phase::Ending(_) => self.proceed_to_terminal(at, actions),
@@ -271,20 +273,20 @@ impl Job {
         }
     }
 
-    fn on_start(&mut self, actions: &mut Vec<Action>) {
+    fn on_start(&mut self, now: MonoTime, actions: &mut Vec<Action>) {
         if matches!(self.phase, Phase::Created) {
             self.set_status(JobStatus::Created, actions);
             self.phase = Phase::Starting;
-            self.request_claim(actions);
+            self.request_claim(now, actions);
         }
     }
 
-    fn start_again(&mut self, actions: &mut Vec<Action>) {
+    fn start_again(&mut self, now: MonoTime, actions: &mut Vec<Action>) {
         if let Some(epoch) = self.epoch() {
             actions.push(Action::ReleaseSlots { epoch });
         }
         self.phase = Phase::Starting;
-        self.request_claim(actions);
+        self.request_claim(now, actions);
     }
 
     pub(super) fn suspend(&mut self, actions: &mut Vec<Action>) {

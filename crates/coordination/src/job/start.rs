@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use millstream_types::{Attempt, Epoch, SubtaskId, TaskmanagerId};
+use millstream_types::{Attempt, Epoch, MonoTime, SubtaskId, TaskmanagerId};
 
 use super::ending::status_of;
 use super::machine::{Claim, Job, Phase};
@@ -14,21 +14,20 @@ use crate::moment::Moment;
 use crate::slots::SlotRef;
 
 impl Job {
-    pub(super) fn request_claim(&mut self, actions: &mut Vec<Action>) {
-        self.claim = Claim::Requested;
+    pub(super) fn request_claim(&mut self, now: MonoTime, actions: &mut Vec<Action>) {
+        self.claim = Claim::Requested(now);
         actions.push(Action::Claim);
     }
 
     pub(super) fn on_claimed(
         &mut self,
-        at: Moment,
         epoch: Epoch,
         restore: Option<RestorePoint>,
         actions: &mut Vec<Action>,
     ) {
-        if self.claim != Claim::Requested {
+        let Claim::Requested(requested_at) = self.claim else {
             return;
-        }
+        };
         self.claim = Claim::Held(epoch);
         if self.next_attempt.is_empty() {
             self.number_attempts_from(epoch);
@@ -36,7 +35,7 @@ impl Job {
         if matches!(self.phase, Phase::Starting) {
             self.phase = Phase::AwaitingSlots {
                 restore,
-                claimed_at: at.now,
+                claimed_at: requested_at,
                 given: None,
             };
             self.request_slots(epoch, actions);
@@ -66,7 +65,7 @@ impl Job {
 
     pub(super) fn on_claim_not_written(&mut self, at: Moment) {
         // A store that is not reached is no failure of the job.
-        if self.claim == Claim::Requested {
+        if let Claim::Requested(_) = self.claim {
             self.claim = Claim::RetryAt(at.now + self.config.chain_retry_delay);
         }
     }
@@ -77,7 +76,7 @@ impl Job {
         refusal: ClaimRefusal,
         actions: &mut Vec<Action>,
     ) {
-        if self.claim != Claim::Requested {
+        if !matches!(self.claim, Claim::Requested(_)) {
             return;
         }
         match refusal {

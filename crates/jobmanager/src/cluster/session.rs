@@ -180,8 +180,8 @@ impl TaskmanagerSession {
         }
     }
 
-    /// Jobs are told before they read what their tasks say next: those end because it leaves, which
-    /// is no failure.
+    /// Jobs are told before they read what their tasks there say next: those end because it leaves,
+    /// which is no failure. What tasks elsewhere say of it may still come first.
     async fn on_leaving(&self, peer: Peer) {
         let (told, all_told) = oneshot::channel();
         self.cluster

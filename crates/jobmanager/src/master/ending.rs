@@ -1,10 +1,8 @@
 //! The end of a job: its result is stored, then everybody is told, then storage is cleaned up.
 
-use std::collections::BTreeSet;
-
 use futures::FutureExt;
 use millstream_config::Retention;
-use millstream_coordination::chain::TerminalState;
+use millstream_coordination::chain::{RestorePoint, TerminalState};
 use millstream_coordination::checkpoint::{Deletion, RetainedCheckpoint};
 use millstream_coordination::job::JobEnd;
 use millstream_coordination::protocol::ToTaskmanager;
@@ -13,8 +11,7 @@ use millstream_types::{Epoch, MonoTime, TaskmanagerId};
 use parking_lot::Mutex;
 use tracing::{error, info};
 
-use super::Master;
-use super::io::{self, Kept};
+use super::{Master, io};
 use crate::details::JobEnded;
 use crate::registry::{EndedJob, Outcome};
 use crate::result;
@@ -86,27 +83,18 @@ impl Master {
             true => (Vec::new(), self.kept()),
             false => {
                 let deletions = self.coordinator.retained().map(deletion_of);
-                (deletions.collect(), Kept::nothing())
+                (deletions.collect(), Vec::new())
             }
         };
         let request = io::clean_up(self.files.clone(), self.env.clone(), deletions, kept);
         self.io.push(request.boxed());
     }
 
-    /// The newest of the checkpoints that the chain knows, and what they are known to refer to.
-    fn kept(&self) -> Kept {
-        let completed = self.completed_at_end.iter().flatten().rev();
-        let n_kept = self.n_retained().get() as usize;
-        let checkpoints: BTreeSet<_> = completed.take(n_kept).copied().collect();
-        let retained: Vec<_> = self.coordinator.retained().collect();
-        let known: BTreeSet<_> = retained.iter().map(|kept| kept.checkpoint.id).collect();
-        let objects = retained.iter().flat_map(|kept| kept.checkpoint.objects());
-        Kept {
-            shared_in_use: checkpoints
-                .is_subset(&known)
-                .then(|| objects.cloned().collect()),
-            checkpoints,
-        }
+    /// The newest of the checkpoints that the chain has.
+    fn kept(&self) -> Vec<RestorePoint> {
+        let completed = self.completed_at_end.as_deref().unwrap_or_default();
+        let n_kept = completed.len().min(self.n_retained().get() as usize);
+        completed[completed.len() - n_kept..].to_vec()
     }
 
     pub(super) fn send_release(&self, taskmanager: &TaskmanagerId, epoch: Epoch) {

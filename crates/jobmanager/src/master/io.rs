@@ -8,7 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use millstream_coordination::chain::{self, CheckpointIds, EntryNumber, TerminalState};
+use millstream_coordination::chain::{
+    self, CheckpointIds, EntryNumber, RestorePoint, TerminalState,
+};
 use millstream_coordination::checkpoint::{Deletion, RetainedCheckpoint, SharedInUse};
 use millstream_coordination::restore::{RestoreError, RestoreSubtask, restore_plan};
 use millstream_coordination::snapshot_types::{CompletedCheckpoint, StoredMetadata};
@@ -93,8 +95,8 @@ pub(super) enum Answer {
     Reserved(Result<CheckpointIds, ChainFailure>),
     MetadataStored(CheckpointId, Result<StoredMetadata, MetadataFailure>),
     Appended(CheckpointId, Result<(), ChainFailure>),
-    /// The job's end is durable; the checkpoints that were completed.
-    Terminal(Result<BTreeSet<CheckpointId>, ChainFailure>),
+    /// The job's end is durable; the checkpoints that the chain has, oldest first.
+    Terminal(Result<Vec<RestorePoint>, ChainFailure>),
     Deleted(u64),
     /// The result of the job is stored, or the first attempt to do so failed.
     ResultStored {
@@ -305,30 +307,14 @@ async fn prune(files: &JobFiles, below: EntryNumber) {
     }
 }
 
-/// What outlives a job that ended.
-#[derive(Debug)]
-pub(super) struct Kept {
-    pub(super) checkpoints: BTreeSet<CheckpointId>,
-    /// The shared objects that these refer to; all stay where it is not known.
-    pub(super) shared_in_use: Option<BTreeSet<ObjectName>>,
-}
-
-impl Kept {
-    pub(super) fn nothing() -> Self {
-        Self {
-            checkpoints: BTreeSet::new(),
-            shared_in_use: Some(BTreeSet::new()),
-        }
-    }
-}
-
 /// Deletes what a job that ended does not keep: checkpoints that are known, and what of other tries
-/// is still there. Once more when uploads that nobody heard the end of are over.
+/// is still there. TERMINAL is there, so that a task which still uploads does so in vain; what it
+/// leaves then is deleted a little later.
 pub(super) async fn clean_up(
     files: JobFiles,
     env: Env,
     deletions: Vec<Deletion>,
-    kept: Kept,
+    kept: Vec<RestorePoint>,
 ) -> Answer {
     for deletion in deletions {
         if let Err(error) = gc::delete_checkpoint(&files.store, &deletion).await {
@@ -340,11 +326,9 @@ pub(super) async fn clean_up(
             );
         }
     }
-    let Kept {
-        checkpoints,
-        shared_in_use,
-    } = &kept;
-    let sweep = || sweep_before(&files, Epoch(u64::MAX), checkpoints, shared_in_use.as_ref());
+    let checkpoints = kept.iter().map(|point| point.checkpoint.id).collect();
+    let in_use = objects_of(&files, &kept).await;
+    let sweep = || sweep_before(&files, Epoch(u64::MAX), &checkpoints, in_use.as_ref());
     sweep().await;
     env.clock().sleep(SWEEP_AFTER).await;
     sweep().await;
@@ -352,6 +336,27 @@ pub(super) async fn clean_up(
         prune(&files, below).await;
     }
     Answer::Done
+}
+
+/// What these checkpoints refer to; none where one of them cannot be read.
+async fn objects_of(files: &JobFiles, kept: &[RestorePoint]) -> Option<BTreeSet<ObjectName>> {
+    let mut objects = BTreeSet::new();
+    for RestorePoint { checkpoint, .. } in kept {
+        let checksum = Some(checkpoint.checksum);
+        match metadata::read(&files.store, &checkpoint.metadata, checksum).await {
+            Ok(metadata) => objects.extend(metadata.checkpoint.objects().cloned()),
+            Err(error) => {
+                warn!(
+                    job_id = %files.job,
+                    checkpoint_id = %checkpoint.id,
+                    error = error_chain(&error),
+                    "state shared between checkpoints not deleted: it is not known what this one uses"
+                );
+                return None;
+            }
+        }
+    }
+    Some(objects)
 }
 
 /// One attempt to store the result.

@@ -312,13 +312,14 @@ impl Master {
             return;
         }
         // A newer claim of our own asks for itself; a chain that is closed is asked nothing.
-        if let ChainFailure::Rejected { .. } = failure {
-            let failure = failure::info(failure, FailureKind::Internal, Some(failure.remedy()));
-            self.work.push_back(Work::Job(job::Event::Failed {
-                failure,
-                attributed_to: None,
-            }));
+        if let ChainFailure::GivenUp { .. } | ChainFailure::Closed { .. } = failure {
+            return;
         }
+        let failure = failure::info(failure, FailureKind::Internal, Some(failure.remedy()));
+        self.work.push_back(Work::Job(job::Event::Failed {
+            failure,
+            attributed_to: None,
+        }));
     }
 
     /// Whether another jobmanager owns the job; then everything of it stops here.

@@ -24,6 +24,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use millstream_coordination::Moment;
+use millstream_coordination::chain::RestorePoint;
 use millstream_coordination::checkpoint::{self, Coordinator, RequestFailure, RequestId};
 use millstream_coordination::failure::FailureInfo;
 use millstream_coordination::job::{self, Job};
@@ -136,8 +137,8 @@ pub(crate) struct Master {
     requests: BTreeMap<RequestId, oneshot::Sender<Result<CheckpointId, RequestFailure>>>,
     next_request: u64,
     outcome: watch::Sender<Outcome>,
-    /// TERMINAL is ours: nobody else will ever own the job. The checkpoints that completed before it.
-    completed_at_end: Option<BTreeSet<CheckpointId>>,
+    /// TERMINAL is ours: nobody else will ever own the job. The checkpoints that the chain has then.
+    completed_at_end: Option<Vec<RestorePoint>>,
     is_announced: bool,
 }
 

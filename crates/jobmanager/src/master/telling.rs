@@ -10,8 +10,8 @@ use crate::cluster::{ClusterEvent, ClusterHandle};
 /// Says it in order, and without waiting: what finds no room at the actor waits among the master's
 /// other requests.
 ///
-/// Bounded by protocol: in one epoch a job asks for slots once, gives them back, and abandons each at
-/// most once; for the next epoch it needs slots of the actor, who has read all before by then.
+/// Bounded by protocol: in one epoch a job asks for slots once, and again for each taskmanager that is
+/// lost before it used them, gives them back, and abandons each at most once; for the next epoch it needs slots of the actor, who has read all before by then.
 pub(super) struct Telling {
     cluster: ClusterHandle,
     waiting: VecDeque<ClusterEvent>,

@@ -187,6 +187,24 @@ async fn a_job_that_waited_for_slots_while_another_jobmanager_claimed_it_is_not_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_job_that_waited_for_slots_and_finds_its_chain_unreadable_says_so() {
+    let world = World::new().await;
+    let jm = world.jobmanager().await;
+    let job = world.submit(&jm, word_count(CHECKPOINTED)).await;
+    world.env.clock().sleep(Duration::from_secs(5)).await;
+    let (dir, next) = (world.store.job(job), millstream_snapshot::names::chain(2));
+    dir.create(&next, "no entry".into()).await.unwrap();
+
+    let _tm = world.taskmanager(&jm, "tm-1", 2);
+    world.until_status(&jm, job, JobStatus::Suspended).await;
+    let details = jm.job(job).await.unwrap();
+    let newest = details.failures.entries().next_back().unwrap();
+    let causes = newest.root.failure.causes.join(": ");
+    assert!(causes.contains("entry 2"), "{causes}");
+    assert!(world.behaviour.lock().deployed.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_job_whose_chain_was_lost_is_refused_and_never_starts_empty() {
     let world = World::new().await;
     let first = world.jobmanager().await;

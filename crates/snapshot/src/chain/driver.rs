@@ -1,6 +1,6 @@
 //! The task that runs one chain: one machine, at most one request to the store.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::future::{Future, pending};
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use millstream_coordination::chain::{
     Action, Append, CheckpointIds, ClaimChain, CreateOutcome, Entry, EntryKind, EntryNumber, Event,
     JobRecord, Listing, Loss, Pruning, Rejection, RestorePoint, Slot, Tip, WriterNonce,
 };
-use millstream_types::{CheckpointId, Epoch, JobId, WriteOutcome};
+use millstream_types::{Epoch, JobId, WriteOutcome};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{ChainFailure, Trouble};
@@ -42,8 +42,8 @@ pub(super) struct Appended {
     pub(super) kind: EntryKind,
     /// Entries below may be deleted.
     pub(super) prunable_below: EntryNumber,
-    /// The completed checkpoints that the chain knows then.
-    pub(super) completed: BTreeSet<CheckpointId>,
+    /// The completed checkpoints that the chain knows then, oldest first.
+    pub(super) completed: Vec<RestorePoint>,
 }
 
 /// A call of a handle.
@@ -266,15 +266,10 @@ impl Driver {
                 number,
                 kind,
                 prunable_below: self.pruning.prunable_below(now),
-                completed: self.completed(),
+                completed: self.machine.tip().map_or_else(Vec::new, completed),
             }));
         }
         self.append_next();
-    }
-
-    fn completed(&self) -> BTreeSet<CheckpointId> {
-        let points = self.machine.tip().map_or(&[][..], Tip::completed);
-        points.iter().map(|point| point.checkpoint.id).collect()
     }
 
     fn request<T: 'static>(
@@ -311,6 +306,10 @@ impl InLine {
             Self::Confirm(reply) => drop(reply.send(Err(failure))),
         }
     }
+}
+
+fn completed(tip: &Tip) -> Vec<RestorePoint> {
+    tip.completed().to_vec()
 }
 
 async fn list(store: Store, above: EntryNumber) -> Result<Listing, Arc<StoreError>> {

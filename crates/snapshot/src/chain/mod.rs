@@ -278,11 +278,12 @@ impl ChainHandle {
         Ok(self.append(Append::Completed(checkpoint)).await?.number)
     }
 
-    /// Ends the job for good. The completed checkpoints that the chain knows: all that there will be.
+    /// Ends the job for good. The completed checkpoints that the chain knows, oldest first: all that
+    /// there will be.
     pub async fn append_terminal(
         &self,
         state: TerminalState,
-    ) -> Result<BTreeSet<CheckpointId>, ChainFailure> {
+    ) -> Result<Vec<RestorePoint>, ChainFailure> {
         Ok(self.append(Append::Terminal(state)).await?.completed)
     }
 
@@ -293,7 +294,7 @@ impl ChainHandle {
             EntryKind::Boundary { .. } => Ok(Boundary {
                 number: appended.number,
                 prunable_below: appended.prunable_below,
-                retained: appended.completed,
+                retained: appended.completed.iter().map(|p| p.checkpoint.id).collect(),
             }),
             other => unreachable!("a BOUNDARY was asked for, {} was appended", other.name()),
         }
