@@ -84,6 +84,6 @@ fn start_log(env: &Env, filter: &str) -> Result<(), LogError> {
 
 /// Arms what tests ask for; builds without debug assertions refuse.
 fn fail_points(env: &Env) -> Result<Env, millstream_env::fail_points::FailPointError> {
-    let specification = std::env::var("MILLSTREAM_FAIL_POINTS").unwrap_or_default();
+    let specification = std::env::var(millstream_launch::FAIL_POINTS_VARIABLE).unwrap_or_default();
     Ok(env.with_fail_points(FailPoints::parse(&specification, env.exit())?))
 }

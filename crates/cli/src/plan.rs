@@ -102,12 +102,7 @@ fn as_text(graph: &JobGraph, plan: &Plan, warnings: &[String]) -> String {
             );
         }
     }
-    let regions = plan.regions().len();
-    let _ = writeln!(
-        text,
-        "  slots needed: {}, failover regions: {regions}",
-        plan.slots_needed()
-    );
+    let _ = writeln!(text, "  slots needed: {}", plan.slots_needed());
     for warning in warnings {
         let _ = writeln!(text, "warning: {warning}");
     }
@@ -149,7 +144,6 @@ fn as_json(graph: &JobGraph, plan: &Plan, warnings: &[String]) -> Value {
         "name": graph.name,
         "vertices": vertices.collect::<Vec<_>>(),
         "slots_needed": plan.slots_needed(),
-        "regions": plan.regions().len(),
         "settings": settings.collect::<Vec<_>>(),
         "warnings": warnings,
     })

@@ -52,7 +52,7 @@ fn an_interval_without_unit_is_refused_with_both_readings() {
     );
 }
 
-// Proves F2 (as far as the table goes).
+// F2, as far as the table goes.
 #[test]
 fn an_interval_of_a_job_is_shown_with_its_origin() {
     let job = job_layer("checkpointing: {interval: 5m}\n").expect("job");

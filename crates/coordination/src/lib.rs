@@ -1,4 +1,5 @@
-//! What a cluster decides: when to restart, where to run, which checkpoint counts.
+//! What a cluster decides: when to restart, where to run, which checkpoint counts, and what the tasks
+//! of one operator agree on: who reads which split, what a committer commits.
 //!
 //! Invariants: every decision is a function from (time, event) to actions; every event has an
 //! answer, also when it is late, repeated or unknown; nothing is announced before it is durable.

@@ -66,12 +66,6 @@ impl TaskSnapshot {
     }
 }
 
-/// Whether several checkpoints may refer to the object: those are deleted by counting only, never
-/// because one checkpoint was given up (DESIGN 7).
-pub fn is_shared(name: &ObjectName) -> bool {
-    name.as_str().starts_with("shared/")
-}
-
 /// Where the time of one subtask's snapshot went (B2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CheckpointMetrics {

@@ -1,7 +1,8 @@
 //! Time, randomness, network, local files, tasks and the end of the process: everything that makes
 //! a program differ from one run to the next, behind handles that are passed in.
 //!
-//! Invariants: no other crate touches the raw thing (lints and `cargo xtask tidy` check it); there
+//! Invariants: no other crate touches the raw thing but for the places that `xtask/src/tidy/hooks.txt` lists with
+//! reasons (lints and `cargo xtask tidy` check it); there
 //! is no global, so that several daemons live in one process; each handle has an implementation for
 //! tests that is deterministic, so that a run is replayed from its seed.
 //!

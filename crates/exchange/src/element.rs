@@ -138,3 +138,13 @@ pub struct BarrierAnnouncement {
     /// The barrier.
     pub barrier: Barrier,
 }
+
+/// What a reader tells its enumerator over their channel, against the direction of the splits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Feedback {
+    /// The reader opened, restored from this checkpoint (or none), with this many unfinished
+    /// splits.
+    pub opened: Option<(Option<CheckpointId>, u64)>,
+    /// Splits finished since then.
+    pub finished: u64,
+}

@@ -19,5 +19,5 @@ pub mod watermark;
 
 pub use element::{
     Barrier, BarrierAnnouncement, BarrierKind, CancelMarker, ChannelIndex, ChannelStatus, Control,
-    DestinationIndex, Element,
+    DestinationIndex, Element, Feedback,
 };

@@ -21,5 +21,5 @@ pub use operator::{
     FileSink, FileSource, GeneratorColumn, GeneratorSource, GeneratorValue, Inject, NamedExpr,
     OperatorCall, OperatorKind, ParquetCompression, SinkFormat,
 };
-pub use plan::{ChannelId, EdgeId, Plan, Region, Vertex, VertexEdge};
+pub use plan::{ChannelId, EdgeId, Plan, Vertex, VertexEdge};
 pub use validate::{GraphError, GraphFault, OPERATORS_MAX, SUBTASKS_MAX, dead_letter_schema};

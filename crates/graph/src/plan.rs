@@ -1,4 +1,4 @@
-//! From operators to vertices: chaining, channels, regions.
+//! From operators to vertices: chaining, channels, slots.
 
 use std::collections::BTreeMap;
 
@@ -74,13 +74,6 @@ impl VertexEdge {
     pub fn is_all_to_all(&self) -> bool {
         !matches!(self.partitioning, Partitioning::Forward)
     }
-}
-
-/// Vertices whose tasks fail and restart together.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Region {
-    /// The subtasks, in order.
-    pub subtasks: Vec<SubtaskId>,
 }
 
 /// What runs: vertices in topological order and the edges between them.
@@ -199,48 +192,6 @@ impl Plan {
         } else {
             to..to + 1
         }
-    }
-
-    /// Regions: subtasks joined by channels. The `assign` edge does not join (DESIGN 4).
-    pub fn regions(&self) -> Vec<Region> {
-        let subtasks: Vec<_> = self.subtasks().collect();
-        let position: BTreeMap<_, _> = subtasks
-            .iter()
-            .enumerate()
-            .map(|(index, subtask)| (*subtask, index))
-            .collect();
-        let mut parent: Vec<usize> = (0..subtasks.len()).collect();
-        fn root(parent: &mut [usize], mut index: usize) -> usize {
-            while parent[index] != index {
-                parent[index] = parent[parent[index]];
-                index = parent[index];
-            }
-            index
-        }
-        for edge in self
-            .edges
-            .iter()
-            .filter(|e| e.partitioning != Partitioning::Assign)
-        {
-            for to in 0..self.vertices[edge.to.0 as usize].parallelism {
-                for from in self.connected_upstream(edge, to) {
-                    let a = root(&mut parent, position[&SubtaskId::new(edge.from, from)]);
-                    let b = root(&mut parent, position[&SubtaskId::new(edge.to, to)]);
-                    parent[a.max(b)] = a.min(b);
-                }
-            }
-        }
-        let mut regions: BTreeMap<usize, Vec<SubtaskId>> = BTreeMap::new();
-        for (index, subtask) in subtasks.iter().enumerate() {
-            regions
-                .entry(root(&mut parent, index))
-                .or_default()
-                .push(*subtask);
-        }
-        regions
-            .into_values()
-            .map(|subtasks| Region { subtasks })
-            .collect()
     }
 
     /// Slots the job needs: over all sharing groups, the highest parallelism in each.

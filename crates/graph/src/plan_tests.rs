@@ -62,14 +62,6 @@ fn a_hash_edge_connects_everyone_and_a_forward_edge_only_its_own() {
 }
 
 #[test]
-fn parallel_chains_are_regions_of_their_own_until_a_key_by_joins_them() {
-    let mut pointwise = word_count();
-    pointwise.edges[1].partitioning = Partitioning::Forward;
-    assert_eq!(Plan::new(&pointwise, false).regions().len(), 2);
-    assert_eq!(Plan::new(&word_count(), false).regions().len(), 1);
-}
-
-#[test]
 fn slots_are_shared_within_a_group_and_added_over_groups() {
     let mut graph = word_count();
     graph.operators[3].slot_sharing_group = "sinks".to_owned();

@@ -80,6 +80,15 @@ pub struct JobDetails {
     pub end: Option<JobEnded>,
 }
 
+impl JobDetails {
+    /// What caused the newest failure, on one line; empty where nothing failed.
+    pub(crate) fn newest_causes(&self) -> String {
+        let newest = self.failures.entries().next_back();
+        let causes = newest.map(|entry| entry.root.failure.causes.join(": "));
+        causes.unwrap_or_default()
+    }
+}
+
 /// Slots that a job waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotWait {

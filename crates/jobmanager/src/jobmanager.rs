@@ -230,7 +230,7 @@ impl Jobmanager {
                     return Err(CancelError::NotOwned {
                         job,
                         status: details.overview.status,
-                        why: recovery::why(&details),
+                        why: details.newest_causes(),
                     });
                 }
                 Some(Entry::Ended(_)) | None => {

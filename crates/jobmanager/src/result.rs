@@ -148,19 +148,8 @@ fn read_failure(value: &Value) -> Option<EndFailure> {
 }
 
 fn statuses(value: &Value) -> BTreeMap<JobStatus, WallTime> {
-    const ALL: [JobStatus; 10] = [
-        JobStatus::Initializing,
-        JobStatus::Created,
-        JobStatus::Running,
-        JobStatus::Failing,
-        JobStatus::Failed,
-        JobStatus::Cancelling,
-        JobStatus::Canceled,
-        JobStatus::Finished,
-        JobStatus::Restarting,
-        JobStatus::Suspended,
-    ];
-    ALL.into_iter()
+    JobStatus::ALL
+        .into_iter()
         .filter_map(|status| {
             let at = value[status.to_string().as_str()].as_i64()?;
             Some((status, WallTime(at)))

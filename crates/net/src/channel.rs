@@ -1,18 +1,7 @@
 //! The ends of channels that belong to tasks, as the data plane uses them.
 
 use millstream_exchange::queue::Popped;
-use millstream_exchange::{Control, Element};
-use millstream_types::CheckpointId;
-
-/// What a reader tells its enumerator over their channel, against the direction of the splits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Feedback {
-    /// The reader opened, restored from this checkpoint (or none), with this many unfinished
-    /// splits.
-    pub opened: Option<(Option<CheckpointId>, u64)>,
-    /// Splits finished since then.
-    pub finished: u64,
-}
+use millstream_exchange::{Control, Element, Feedback};
 
 /// What a task sends to another process comes out here.
 pub trait Outlet: Send {

@@ -21,7 +21,7 @@ mod outputs;
 mod peer;
 mod plane;
 
-pub use channel::{Feedback, Inlet, Outlet};
+pub use channel::{Inlet, Outlet};
 pub use credit::Credit;
 pub use failure::LinkFailed;
 pub use plane::{DataPlane, DataPlaneSettings, ProcessAddress};

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
 use bytes::Bytes;
-use millstream_exchange::Element;
 use millstream_exchange::frame::{ChannelId as FrameChannel, EncodeError, Frame, FrameSender};
 use millstream_exchange::queue::Popped;
+use millstream_exchange::{Element, Feedback};
 use millstream_rpc::data::{DataMessage, OpenChannel};
 use millstream_types::{Epoch, MonoTime, SubtaskId};
 
-use crate::channel::{Feedback, Outlet};
+use crate::channel::Outlet;
 use crate::failure::LinkError;
 use crate::peer::NewOutput;
 

@@ -16,10 +16,11 @@ mod graph;
 pub mod jobs;
 mod scalar;
 mod serve;
+mod status;
 #[cfg(test)]
 mod testing;
 
-pub use connect::{CallError, ConnectError, Connection, connect};
+pub use connect::{ConnectError, Connection, connect};
 pub use control::{
     ControlGateway, ControlMessage, ControlReceiver, ControlSession, ControlSessionError,
     FrameIoError, MESSAGE_BYTES_MAX, MessageReader, MessageWriter, connect_control,
@@ -28,6 +29,7 @@ pub use control::{
 pub use error::{DecodeError, EncodeError};
 pub use graph::{GRAPH_BYTES_MAX, decode_graph, encode_graph};
 pub use serve::{ServeError, ServerLimits, serve_data, serve_jobmanager};
+pub use status::CallError;
 
 /// The messages and services of `proto/millstream/v1`.
 #[allow(

@@ -18,10 +18,11 @@ use tonic::transport::Server;
 use tonic::transport::server::Connected;
 use tonic_health::ServingStatus;
 
-use crate::connect::{CONNECTION_WINDOW, HTTP2_FRAME, STREAM_WINDOW, in_words};
+use crate::connect::{CONNECTION_WINDOW, HTTP2_FRAME, STREAM_WINDOW};
 use crate::control::{ControlGateway, control_service};
 use crate::data::{DataGateway, data_service};
 use crate::jobs::{JobGateway, job_service};
+use crate::status::in_words;
 
 /// The file descriptors of all services, for clients that know none.
 const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -7,8 +7,7 @@
 use std::sync::Arc;
 
 use millstream_exchange::queue::{ChannelQueue, Popped};
-use millstream_exchange::{Control, Element};
-use millstream_types::CheckpointId;
+use millstream_exchange::{Control, Element, Feedback};
 use parking_lot::Mutex;
 
 use crate::signal::Signal;
@@ -17,16 +16,6 @@ use crate::signal::Signal;
 pub trait ReleaseCredit: Send + Sync {
     /// `bytes` of the channel's window are free again.
     fn release(&self, bytes: u64);
-}
-
-/// What a reader tells its enumerator over their channel, against the direction of the splits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Feedback {
-    /// The reader opened, restored from this checkpoint (or none), with this many unfinished
-    /// splits.
-    pub opened: Option<(Option<CheckpointId>, u64)>,
-    /// Splits finished since then.
-    pub finished: u64,
 }
 
 struct State {

@@ -1,9 +1,9 @@
 //! The inputs of a task: channels in turn, those behind their barrier left alone.
 
 use millstream_exchange::queue::Popped;
-use millstream_exchange::{ChannelIndex, Control, Element};
+use millstream_exchange::{ChannelIndex, Control, Element, Feedback};
 
-use crate::channel::{Feedback, ReceiverEnd};
+use crate::channel::ReceiverEnd;
 
 /// What comes out of a gate.
 pub(crate) enum Incoming {

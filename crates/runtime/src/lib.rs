@@ -27,7 +27,7 @@ mod two_phase;
 mod tests;
 
 pub use activity::{Activity, ActivityReport, UploadReport};
-pub use channel::{Feedback, ReceiverEnd, ReleaseCredit, SenderEnd, channel};
+pub use channel::{ReceiverEnd, ReleaseCredit, SenderEnd, channel};
 pub use counters::{TaskCounters, TaskCounts};
 pub use job_process::{JobProcess, JobProcessSettings, RemoteChannels, TASKS_MAX, Uplink};
 pub use signal::Signal;

@@ -5,11 +5,13 @@ use millstream_batch::{Batch, KeyCodec};
 use millstream_coordination::failure::{FailureInfo, FailureKind};
 use millstream_exchange::coalesce::{CoalesceLimits, Coalescer};
 use millstream_exchange::partition::Partitioner;
-use millstream_exchange::{CancelMarker, ChannelStatus, Control, DestinationIndex, Element};
+use millstream_exchange::{
+    CancelMarker, ChannelStatus, Control, DestinationIndex, Element, Feedback,
+};
 use millstream_graph::{OutputPort, Partitioning, Plan, VertexEdge};
 use millstream_types::{CheckpointId, EventTime, MonoTime};
 
-use crate::channel::{Feedback, SenderEnd};
+use crate::channel::SenderEnd;
 use crate::failure;
 
 /// One output edge of a task.

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use millstream_coordination::failure::{FailureInfo, FailureKind};
 use millstream_coordination::restore::RestoreSubtask;
-use millstream_coordination::snapshot_types::is_shared;
 use millstream_env::{Env, StopSignal, fail_points};
 use millstream_operator::RestoredState;
 use millstream_snapshot::Store;
@@ -101,7 +100,7 @@ impl Restorer<'_> {
             .map_err(|error| failure::of_state(FailureKind::Restore, &error))?;
         // What belongs to the restored checkpoint alone goes with it.
         let handles: Vec<_> = state.keyed.iter().map(|k| k.handle.clone()).collect();
-        let is_shared = |handle: &StateHandle| handle.object().is_some_and(is_shared);
+        let is_shared = |handle: &StateHandle| handle.object().is_some_and(|name| name.is_shared());
         if handles.iter().all(is_shared) {
             backend.adopt(self.restore.checkpoint, &handles);
         }

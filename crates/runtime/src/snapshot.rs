@@ -11,7 +11,7 @@ use millstream_coordination::protocol::{
     DeclineMessage, FromTaskmanager, SnapshotMessage, TaskAddress,
 };
 use millstream_coordination::snapshot_types::{
-    CheckpointMetrics, KeyedHandle, OperatorSubtaskState, TaskSnapshot, is_shared,
+    CheckpointMetrics, KeyedHandle, OperatorSubtaskState, TaskSnapshot,
 };
 use millstream_env::{Env, StopSignal, fail_points};
 use millstream_snapshot::files::SnapshotUploads;
@@ -22,7 +22,6 @@ use millstream_telemetry::catalog;
 use millstream_types::sabotage::Rule;
 use millstream_types::{
     CheckpointId, Epoch, JobId, KeyGroupRange, MonoTime, ObjectName, OperatorUid, StateHandle,
-    SubtaskId,
 };
 
 use crate::activity::Activity;
@@ -171,7 +170,7 @@ fn stopped(
         epoch: target.epoch,
         subtask: target.task.subtask,
         checkpoint,
-        objects: stored.into_iter().filter(is_shared).collect(),
+        objects: stored.into_iter().filter(ObjectName::is_shared).collect(),
     }
 }
 
@@ -304,11 +303,6 @@ pub(crate) fn decode_elements(bytes: &Bytes) -> Option<Vec<Bytes>> {
         at = end;
     }
     (at == bytes.len()).then_some(elements)
-}
-
-/// The address of a task in messages.
-pub(crate) fn address(subtask: SubtaskId, attempt: millstream_types::Attempt) -> TaskAddress {
-    TaskAddress { subtask, attempt }
 }
 
 #[cfg(test)]

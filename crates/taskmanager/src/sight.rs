@@ -7,11 +7,12 @@ use std::error::Error;
 use std::time::Duration;
 
 use millstream_config::StorageLocation;
+use millstream_coordination::failure::{FailureInfo, FailureKind};
 use millstream_coordination::protocol::CheckpointStorage;
 use millstream_env::Env;
 use millstream_launch::StorageAccess;
-use millstream_snapshot::StoreError;
-use millstream_snapshot::jobs::{DirectoryMark, mark_of};
+use millstream_snapshot::jobs::{DirectoryMark, gone, mark_of};
+use millstream_snapshot::{Store, StoreError};
 use millstream_telemetry::chain;
 use parking_lot::Mutex;
 use tracing::warn;
@@ -225,6 +226,28 @@ impl Sight {
                 jobmanager = storage.location,
                 "checkpointing.dir of this taskmanager has no effect: the jobmanager's counts"
             );
+        }
+    }
+}
+
+/// Whether the job's directory as this machine sees it is the one in which the jobmanager keeps the
+/// job: state that was written elsewhere is not found again. A store that does not answer is no
+/// proof of another.
+pub(crate) async fn sees_job(dir: &Store) -> Result<(), FailureInfo> {
+    match gone(dir).await {
+        Ok(None) | Err(_) => Ok(()),
+        Ok(Some(object)) => {
+            let text = format!(
+                "{object} is not there as this taskmanager sees it: the job's checkpointing.dir is \
+                 another place here than for the jobmanager"
+            );
+            let mut failure = FailureInfo::new(FailureKind::Deployment, text);
+            failure.remedy = Some(format!(
+                "make {} one place for jobmanager and taskmanagers: a shared directory, or a bucket \
+                 under the same s3.endpoint",
+                dir.address()
+            ));
+            Err(failure)
         }
     }
 }

@@ -8,7 +8,6 @@ use millstream_coordination::failure::{FailureInfo, FailureKind};
 use millstream_env::Env;
 use millstream_launch::StorageAccess;
 use millstream_snapshot::Store;
-use millstream_snapshot::jobs::gone;
 use parking_lot::Mutex;
 
 use crate::host::OpenStore;
@@ -57,27 +56,5 @@ impl OpenStore for Stores {
         // Two that opened it at once have two stores over the same place, which is harmless.
         self.opened.lock().insert(name, store.clone());
         Ok(Some(store))
-    }
-}
-
-/// Whether the job's directory as this machine sees it is the one in which the jobmanager keeps the
-/// job: state that was written elsewhere is not found again. A store that does not answer is no
-/// proof of another.
-pub(crate) async fn sees_job(dir: &Store) -> Result<(), FailureInfo> {
-    match gone(dir).await {
-        Ok(None) | Err(_) => Ok(()),
-        Ok(Some(object)) => {
-            let text = format!(
-                "{object} is not there as this taskmanager sees it: the job's checkpointing.dir is \
-                 another place here than for the jobmanager"
-            );
-            let mut failure = FailureInfo::new(FailureKind::Deployment, text);
-            failure.remedy = Some(format!(
-                "make {} one place for jobmanager and taskmanagers: a shared directory, or a bucket \
-                 under the same s3.endpoint",
-                dir.address()
-            ));
-            Err(failure)
-        }
     }
 }

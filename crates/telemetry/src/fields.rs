@@ -4,24 +4,14 @@
 pub const JOB_ID: &str = "job_id";
 /// The job's name, as its author wrote it.
 pub const JOB_NAME: &str = "job_name";
-/// The job vertex (operator chain).
-pub const VERTEX_ID: &str = "vertex_id";
-/// The operator within its vertex.
-pub const OPERATOR_ID: &str = "operator_id";
 /// The operator's stable identity, chosen by the job's author.
 pub const OPERATOR_UID: &str = "operator_uid";
-/// The subtask's position in its vertex, from 0.
-pub const SUBTASK_INDEX: &str = "subtask_index";
 /// How often the subtask was started before.
 pub const ATTEMPT: &str = "attempt";
 /// The checkpoint or savepoint.
 pub const CHECKPOINT_ID: &str = "checkpoint_id";
 /// The taskmanager.
 pub const TASKMANAGER_ID: &str = "taskmanager_id";
-/// The slot on its taskmanager, from 0.
-pub const SLOT_INDEX: &str = "slot_index";
-/// The epoch a decision was made in.
-pub const LEADER_EPOCH: &str = "leader_epoch";
 /// What went wrong: `error = &err as &dyn Error`, which keeps the causes.
 pub const ERROR: &str = "error";
 /// Which text of the [catalogue](crate::catalog) a message is.

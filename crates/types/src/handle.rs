@@ -43,6 +43,16 @@ pub struct ObjectNameError {
 pub struct ObjectName(Arc<str>);
 
 impl ObjectName {
+    /// Folder of the objects that several checkpoints may refer to.
+    pub const SHARED_FOLDER: &str = "shared";
+
+    /// Whether several checkpoints may refer to the object: those are deleted by counting only, never
+    /// because one checkpoint was given up (DESIGN 7).
+    pub fn is_shared(&self) -> bool {
+        let folder = self.0.split_once('/').map(|(folder, _)| folder);
+        folder == Some(Self::SHARED_FOLDER)
+    }
+
     /// Checks that the name stays below the directory it is relative to.
     pub fn new(name: &str) -> Result<Self, ObjectNameError> {
         let segment_ok = |segment: &str| {

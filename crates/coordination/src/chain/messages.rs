@@ -240,6 +240,8 @@ pub enum Refusal {
     Terminal {
         /// How it ended.
         state: TerminalState,
+        /// The completed checkpoints that the chain had then, oldest first.
+        completed: Vec<RestorePoint>,
     },
     /// An entry was listed or is needed, but is not there.
     #[error("entry {number} of the claim chain is missing")]

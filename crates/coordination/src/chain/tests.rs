@@ -188,7 +188,15 @@ fn a_finished_job_is_never_claimed_again() {
         }
     ));
     let state = TerminalState::Canceled;
-    assert_eq!(refusal(&mut store), Refusal::Terminal { state });
+    let Refusal::Terminal {
+        state: found,
+        completed,
+    } = refusal(&mut store)
+    else {
+        panic!("not refused as ended")
+    };
+    let ids: Vec<_> = completed.iter().map(|point| point.checkpoint.id).collect();
+    assert_eq!((found, ids), (state, vec![CheckpointId(1)]));
 }
 
 #[test]
@@ -372,6 +380,7 @@ fn every_refusal_names_a_remedy() {
         Refusal::NoChain,
         Refusal::Terminal {
             state: TerminalState::Failed,
+            completed: Vec::new(),
         },
         Refusal::Unreadable {
             number: EntryNumber(1),

@@ -96,7 +96,8 @@ impl ClaimChain {
             return;
         };
         if let Some(state) = tip.terminal() {
-            return self.refuse(Refusal::Terminal { state }, actions);
+            let completed = tip.completed().to_vec();
+            return self.refuse(Refusal::Terminal { state, completed }, actions);
         }
         if let Some((epoch, loss)) = &claim.passed
             && tip.epoch() >= *epoch

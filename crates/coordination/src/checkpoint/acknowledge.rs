@@ -7,7 +7,6 @@ use super::history::AckRecord;
 use super::messages::{Acknowledgement, Action, Decline, UploadStopped};
 use super::notice::{Notice, TaskMessage, TaskNotice};
 use crate::moment::Moment;
-use crate::snapshot_types::is_shared;
 
 /// What an acknowledgement is to its checkpoint.
 enum Answer {
@@ -145,7 +144,7 @@ impl Coordinator {
         if !may_be_taken && !self.retention.must_keep(id) {
             // Which files a task of another epoch reused is not known here: they are swept.
             let objects = ack.snapshot.objects();
-            let objects = objects.filter(|name| is_of_this_run || !is_shared(name));
+            let objects = objects.filter(|name| is_of_this_run || !name.is_shared());
             self.retention.discard(id, ack.epoch, objects, actions);
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use millstream_types::{CheckpointId, Epoch, MonoTime, ObjectName, StateHandle, SubtaskId};
 
 use super::messages::{Action, Deletion, RetainedCheckpoint, SharedInUse};
-use crate::snapshot_types::{TaskSnapshot, is_shared};
+use crate::snapshot_types::TaskSnapshot;
 
 /// How long an uploader that says nothing is waited for before its objects are deleted.
 const UPLOADER_PATIENCE: Duration = Duration::from_secs(60);
@@ -91,7 +91,7 @@ impl Retention {
     /// Keeps this checkpoint.
     pub(super) fn keep(&mut self, checkpoint: RetainedCheckpoint) {
         let objects = checkpoint.checkpoint.objects();
-        let shared = objects.filter(|name| is_shared(name)).cloned();
+        let shared = objects.filter(|name| name.is_shared()).cloned();
         self.referenced.extend(shared);
         self.retained.insert(checkpoint.checkpoint.id, checkpoint);
     }
@@ -109,8 +109,11 @@ impl Retention {
                 break;
             };
             let epoch = old.checkpoint.epoch;
-            let (shared, private): (Vec<_>, Vec<_>) =
-                old.checkpoint.objects().cloned().partition(is_shared);
+            let (shared, private): (Vec<_>, Vec<_>) = old
+                .checkpoint
+                .objects()
+                .cloned()
+                .partition(ObjectName::is_shared);
             for name in shared {
                 self.shared.insert(name, (newest_begun, id, epoch));
             }
@@ -125,7 +128,7 @@ impl Retention {
         if !forgotten.is_empty() {
             let retained = self.retained.values();
             let objects = retained.flat_map(|retained| retained.checkpoint.objects());
-            self.referenced = objects.filter(|name| is_shared(name)).cloned().collect();
+            self.referenced = objects.filter(|name| name.is_shared()).cloned().collect();
         }
         forgotten
     }

@@ -32,6 +32,20 @@ pub enum JobStatus {
 }
 
 impl JobStatus {
+    /// Each of them once.
+    pub const ALL: [Self; 10] = [
+        Self::Initializing,
+        Self::Created,
+        Self::Running,
+        Self::Failing,
+        Self::Failed,
+        Self::Cancelling,
+        Self::Canceled,
+        Self::Finished,
+        Self::Restarting,
+        Self::Suspended,
+    ];
+
     /// Whether the job never changes its state again, anywhere.
     pub const fn is_globally_terminal(self) -> bool {
         matches!(self, Self::Failed | Self::Canceled | Self::Finished)

@@ -122,6 +122,8 @@ impl AtLeastOnce {
     /// Starts to count; false if the jobmanager gave the checkpoint up already.
     fn track(&mut self, now: MonoTime, barrier: Barrier, actions: &mut Vec<AlignAction>) -> bool {
         let id = barrier.id;
+        // Several are counted at a time: one below may still come first on another channel, and is
+        // asked for then.
         if self.common.aborted.remove(&id) {
             self.forget(id);
             actions.push(AlignAction::Log(AlignLog::AbortedBefore { id }));

@@ -144,7 +144,12 @@ pub async fn run(
         config.rest_port,
     );
     let rest = rest.await?;
-    info!(grpc = %rpc.local_addr(), rest = %rest.local_addr(), "jobmanager listens");
+    info!(
+        grpc = %rpc.local_addr(),
+        rest = %rest.local_addr(),
+        page = %format_args!("http://{}", config.rest_address.with_port(rest.local_addr().port())),
+        "jobmanager listens"
+    );
     let settings = JobmanagerSettings::new(config, table, storage, Arc::new(WireGraphs));
     let jobmanager = Jobmanager::start(&env, settings).await?;
     let stop = StopSignal::new();

@@ -1,4 +1,7 @@
-//! The end of a job: its result is stored, then everybody is told, then storage is cleaned up.
+//! The end of a job: its result is stored, then everybody is told, then storage is cleaned up, by
+//! the next jobmanager where this one goes before that is done (F171).
+
+use std::num::NonZeroU32;
 
 use futures::FutureExt;
 use millstream_config::Retention;
@@ -11,6 +14,7 @@ use millstream_types::{Epoch, MonoTime, TaskmanagerId};
 use parking_lot::Mutex;
 use tracing::{error, info};
 
+use super::io::StoredResult;
 use super::{Master, io};
 use crate::details::JobEnded;
 use crate::registry::{EndedJob, Outcome};
@@ -33,24 +37,32 @@ impl Master {
         let result = result::encode(&self.details());
         self.io
             .push(io::store_result(self.files.clone(), result).boxed());
-        if !matches!(end, JobEnd::Earlier(_)) {
-            self.clean_up(end.state());
-        }
+        self.clean_up(end.state());
     }
 
     /// The result is stored, or will be.
-    pub(super) fn announce(&mut self, is_stored: bool) {
-        let Some((ended, _)) = self.record.end.clone() else {
+    pub(super) fn announce(&mut self, stored: StoredResult) {
+        let Some((mut ended, _)) = self.record.end.clone() else {
             return;
         };
-        let details = self.details();
-        if !is_stored {
-            let request = io::store_result_later(
-                self.files.clone(),
-                self.env.clone(),
-                result::encode(&details),
-            );
-            self.io.push(request.boxed());
+        let mut details = self.details();
+        match stored {
+            StoredResult::Ours => {}
+            StoredResult::Earlier(bytes) => {
+                // Whoever stored it saw the job end, and knows more of it.
+                if let Ok(earlier) = result::decode(self.id, &bytes) {
+                    ended = earlier.end.clone().unwrap_or(ended);
+                    details = earlier;
+                }
+            }
+            StoredResult::NotYet => {
+                let request = io::store_result_later(
+                    self.files.clone(),
+                    self.env.clone(),
+                    result::encode(&details),
+                );
+                self.io.push(request.boxed());
+            }
         }
         let checkpoints = Some(self.checkpoints());
         self.registry.end(
@@ -79,8 +91,12 @@ impl Master {
                 Retention::DeleteOnCancellation | Retention::RetainOnCancellation,
             ) => true,
         };
+        // What the chain has is known of every job that ended; in doubt everything stays.
+        let Some(completed) = &self.completed_at_end else {
+            return;
+        };
         let (deletions, kept) = match keeps_checkpoints {
-            true => (Vec::new(), self.kept()),
+            true => (Vec::new(), newest(completed, self.n_retained())),
             false => {
                 let deletions = self.coordinator.retained().map(deletion_of);
                 (deletions.collect(), Vec::new())
@@ -88,13 +104,6 @@ impl Master {
         };
         let request = io::clean_up(self.files.clone(), self.env.clone(), deletions, kept);
         self.io.push(request.boxed());
-    }
-
-    /// The newest of the checkpoints that the chain has.
-    fn kept(&self) -> Vec<RestorePoint> {
-        let completed = self.completed_at_end.as_deref().unwrap_or_default();
-        let n_kept = completed.len().min(self.n_retained().get() as usize);
-        completed[completed.len() - n_kept..].to_vec()
     }
 
     pub(super) fn send_release(&self, taskmanager: &TaskmanagerId, epoch: Epoch) {
@@ -117,6 +126,11 @@ impl Master {
         let failure = end.failure().map(super::log::one_line).unwrap_or_default();
         error!(event_id = message.id, job_id = %self.id, error = failure, "{message}");
     }
+}
+
+fn newest(completed: &[RestorePoint], retain: NonZeroU32) -> Vec<RestorePoint> {
+    let n_kept = completed.len().min(retain.get() as usize);
+    completed[completed.len() - n_kept..].to_vec()
 }
 
 fn deletion_of(retained: &RetainedCheckpoint) -> Deletion {

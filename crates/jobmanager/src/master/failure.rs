@@ -40,7 +40,7 @@ fn chain_event(failure: &ChainFailure, directory: &str) -> Event {
     match failure {
         ChainFailure::Fenced { .. } => Event::OwnershipLost,
         ChainFailure::Refused {
-            refusal: Refusal::Terminal { state },
+            refusal: Refusal::Terminal { state, .. },
             ..
         } => Event::ClaimRefused(ClaimRefusal::Ended(*state)),
         ChainFailure::Refused { .. } => unusable(FailureKind::Restore),

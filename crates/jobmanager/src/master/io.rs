@@ -28,7 +28,6 @@ use millstream_types::{
 use tracing::{debug, error, info, warn};
 
 use super::checkpoint_actions::SWEEP_AFTER;
-use super::verify::verify;
 
 /// Checkpoint ids set aside at a time. Few, since those of an epoch that are left over at its end
 /// are never used.
@@ -86,6 +85,17 @@ impl MetadataFailure {
     }
 }
 
+/// What became of the first attempt to store the result of a job.
+#[derive(Debug)]
+pub(super) enum StoredResult {
+    /// Ours is stored.
+    Ours,
+    /// An earlier jobmanager stored this one.
+    Earlier(Bytes),
+    /// It failed.
+    NotYet,
+}
+
 /// The answer to one request.
 #[derive(Debug)]
 pub(super) enum Answer {
@@ -98,10 +108,7 @@ pub(super) enum Answer {
     /// The job's end is durable; the checkpoints that the chain has, oldest first.
     Terminal(Result<Vec<RestorePoint>, ChainFailure>),
     Deleted(u64),
-    /// The result of the job is stored, or the first attempt to do so failed.
-    ResultStored {
-        is_stored: bool,
-    },
+    ResultStored(StoredResult),
     /// The cluster's actor had room for what it was told.
     Told,
     /// Nothing follows.
@@ -129,7 +136,7 @@ pub(super) async fn prepare(
             restore_plan: Arc::default(),
         });
     };
-    verify(files.store.clone(), &restore.metadata)
+    metadata::verify(&files.store, &restore.metadata)
         .await
         .map_err(|source| ChainFailure::RestorePoint {
             job: files.job,
@@ -271,21 +278,24 @@ pub(super) async fn sweep(
     Answer::Done
 }
 
+/// Whether all that was to go is gone.
 async fn sweep_before(
     files: &JobFiles,
     epoch: Epoch,
     retained: &BTreeSet<CheckpointId>,
     shared_in_use: Option<&BTreeSet<ObjectName>>,
-) {
-    match gc::sweep(&files.store, epoch, retained, shared_in_use).await {
+) -> bool {
+    let swept = gc::sweep(&files.store, epoch, retained, shared_in_use).await;
+    match &swept {
         Ok(0) => {}
         Ok(n_objects) => info!(job_id = %files.job, n_objects, "deleted what earlier epochs left"),
         Err(error) => warn!(
             job_id = %files.job,
-            error = error_chain(&error),
+            error = error_chain(error),
             "objects of earlier epochs not deleted"
         ),
     }
+    swept.is_ok()
 }
 
 /// A durable BOUNDARY, if the own claim is still the chain's.
@@ -309,7 +319,7 @@ async fn prune(files: &JobFiles, below: EntryNumber) {
 
 /// Deletes what a job that ended does not keep: checkpoints that are known, and what of other tries
 /// is still there. TERMINAL is there, so that a task which still uploads does so in vain; what it
-/// leaves then is deleted a little later.
+/// leaves then is deleted a little later. What fails, or is cut off, the next jobmanager does.
 pub(super) async fn clean_up(
     files: JobFiles,
     env: Env,
@@ -331,9 +341,15 @@ pub(super) async fn clean_up(
     let sweep = || sweep_before(&files, Epoch(u64::MAX), &checkpoints, in_use.as_ref());
     sweep().await;
     env.clock().sleep(SWEEP_AFTER).await;
-    sweep().await;
+    let is_swept = sweep().await;
     if let Ok(below) = files.chain.prunable_below().await {
         prune(&files, below).await;
+    }
+    if is_swept
+        && in_use.is_some()
+        && let Err(error) = files.jobs.cleaned(files.job).await
+    {
+        debug!(job_id = %files.job, error = error_chain(&error), "to be cleaned up once more");
     }
     Answer::Done
 }
@@ -361,8 +377,11 @@ async fn objects_of(files: &JobFiles, kept: &[RestorePoint]) -> Option<BTreeSet<
 
 /// One attempt to store the result.
 pub(super) async fn store_result(files: JobFiles, result: Bytes) -> Answer {
-    let is_stored = try_store_result(&files, &result).await.is_ok();
-    Answer::ResultStored { is_stored }
+    Answer::ResultStored(match try_store_result(&files, &result).await {
+        Ok(stored) if stored == result => StoredResult::Ours,
+        Ok(earlier) => StoredResult::Earlier(earlier),
+        Err(_) => StoredResult::NotYet,
+    })
 }
 
 /// Goes on until the result is stored. Until then the next jobmanager would look at the job again
@@ -372,17 +391,17 @@ pub(super) async fn store_result_later(files: JobFiles, env: Env, result: Bytes)
         env.clock().sleep(RESULT_RETRY).await;
         match try_store_result(&files, &result).await {
             Err(JobStoreError::Store(error)) if error.is_transient() => {}
-            Ok(()) | Err(_) => return Answer::Done,
+            Ok(_) | Err(_) => return Answer::Done,
         }
     }
 }
 
-async fn try_store_result(files: &JobFiles, result: &Bytes) -> Result<(), JobStoreError> {
+async fn try_store_result(files: &JobFiles, result: &Bytes) -> Result<Bytes, JobStoreError> {
     let stored = files.jobs.finish(files.job, result.clone()).await;
     if let Err(error) = &stored {
         warn!(job_id = %files.job, error = error_chain(error), "result of the job not stored");
     }
-    stored.map(drop)
+    stored
 }
 
 /// Asked once before it waits with the others: calls on the chain are served in the order in which

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures::FutureExt;
+use millstream_coordination::chain::Refusal;
 use millstream_coordination::checkpoint;
 use millstream_coordination::failure::{FailureKind, FailureRecord};
 use millstream_coordination::job::{self, Action, ExecutionState, JobStatus};
@@ -253,7 +254,7 @@ impl Master {
                         .push_back(Work::Job(job::Event::TerminalNotWritten));
                 }
             }
-            Answer::ResultStored { is_stored } => self.announce(is_stored),
+            Answer::ResultStored(stored) => self.announce(stored),
             Answer::Told => {
                 let waiting = self.telling.told();
                 self.io.extend(waiting);
@@ -287,7 +288,13 @@ impl Master {
     }
 
     fn on_claim_failure(&mut self, failure: &ClaimFailure) {
-        warn!(job_id = %self.id, error = error_chain(failure), "job not claimed");
+        match failure {
+            ClaimFailure::Chain(ChainFailure::Refused {
+                refusal: Refusal::Terminal { completed, .. },
+                ..
+            }) => self.completed_at_end = Some(completed.clone()),
+            _ => warn!(job_id = %self.id, error = error_chain(failure), "job not claimed"),
+        }
         if let ClaimFailure::Chain(chain) = failure
             && self.is_fenced(chain)
         {

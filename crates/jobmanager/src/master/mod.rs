@@ -14,7 +14,6 @@ mod log;
 mod messages;
 mod record;
 mod telling;
-mod verify;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -103,7 +103,7 @@ fn the_name_of_the_file_is_the_name_of_a_job_without_one() {
     assert!(refused("name: [a]\n").contains("job.yaml:1:7: name: name is a list"));
 }
 
-// Proves F2 (what the graph carries; the page that shows it is the cluster's).
+// F2: what the graph carries. The page that shows it is the cluster's.
 #[test]
 fn the_graph_carries_what_the_job_and_the_flags_set_and_not_what_the_cluster_did() {
     let cluster = Layer::file("conf", "state.backend.type: rocksdb\nparallelism: 3\n").unwrap();

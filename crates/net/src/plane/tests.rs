@@ -8,7 +8,7 @@ use millstream_coordination::protocol::TaskAddress;
 use millstream_env::net::TcpNet;
 use millstream_env::{Clock, EnvParts, Exit, Rng, Spawner, fs};
 use millstream_exchange::queue::{ChannelQueue, Popped};
-use millstream_exchange::{Barrier, BarrierKind, Control, Element};
+use millstream_exchange::{Barrier, BarrierKind, Control, Element, Feedback};
 use millstream_graph::{ChannelId, EdgeId};
 use millstream_rpc::data::{
     DataMessage, DataStreamError, Hello, OpenChannel, RefusalKind, connect_data, exchange_data,
@@ -17,7 +17,6 @@ use millstream_types::{Attempt, CheckpointId, Incarnation, MonoTime, Taskmanager
 use tokio::sync::Notify;
 
 use super::*;
-use crate::Feedback;
 
 const WINDOW: u64 = 256 << 10;
 const JOB: JobId = JobId::from_bytes([3; 16]);

@@ -10,19 +10,6 @@ use serde::Serialize;
 use super::{EXECUTION_STATES, millis, millis_between, millis_or_minus_one};
 use crate::view::{JobView, SubtaskView, VertexInputView, VertexView};
 
-const JOB_STATUSES: [JobStatus; 10] = [
-    JobStatus::Initializing,
-    JobStatus::Created,
-    JobStatus::Running,
-    JobStatus::Failing,
-    JobStatus::Failed,
-    JobStatus::Cancelling,
-    JobStatus::Canceled,
-    JobStatus::Finished,
-    JobStatus::Restarting,
-    JobStatus::Suspended,
-];
-
 #[derive(Serialize)]
 pub(crate) struct JobDetailsJson {
     jid: String,
@@ -64,7 +51,7 @@ impl JobDetailsJson {
             duration: millis_between(row.started_at, row.ended_at.unwrap_or(now)),
             max_parallelism: max_parallelism.max().map_or(-1, i64::from),
             now: now.as_millis(),
-            timestamps: JOB_STATUSES
+            timestamps: JobStatus::ALL
                 .map(|status| (status.to_string(), since(status)))
                 .into(),
             slot_wait: job.slot_wait.map(|wait| SlotWaitJson {

@@ -8,9 +8,10 @@ use tonic::Streaming;
 
 use super::common::storage_from_wire;
 use super::{bounded, to_taskmanager};
-use crate::connect::{CallError, Connection};
+use crate::connect::Connection;
 use crate::pb;
 use crate::pb::control_service_client::ControlServiceClient;
+use crate::status::CallError;
 
 /// Messages from the jobmanager.
 #[derive(Debug)]

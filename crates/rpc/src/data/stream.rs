@@ -15,12 +15,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::{DataMessage, convert};
-use crate::connect::{ConnectError, Connection, in_words, open};
+use crate::connect::{ConnectError, Connection, open};
 use crate::error::DecodeError;
 use crate::pb;
 use crate::pb::data_service_client::DataServiceClient;
 use crate::pb::data_service_server::{DataService, DataServiceServer};
 use crate::serve::Ends;
+use crate::status::in_words;
 
 /// The largest data message: a frame of 1 MiB and what stands around it.
 pub const DATA_MESSAGE_BYTES_MAX: usize = (1 << 20) + 1024;

@@ -86,8 +86,8 @@ fn a_broken_stream_is_told_in_words_and_not_as_the_compiler_prints_it() {
         tonic::Status::from_error(Box::new(broken))
     };
     for told in [
-        crate::connect::in_words(&std::io::Error::other(status())),
-        crate::connect::in_words(&Wrapper(status())),
+        crate::status::in_words(&std::io::Error::other(status())),
+        crate::status::in_words(&Wrapper(status())),
     ] {
         assert_eq!(told, "stream closed because of a broken pipe");
     }

@@ -11,12 +11,13 @@ use super::gateway::Submitted;
 use super::server::ANSWER_BYTES_MAX;
 use super::types::{CheckpointsInfo, JobEvent, JobInfo, JobSummary};
 use super::{checkpoints, events};
-use crate::connect::{CallError, Connection};
+use crate::connect::Connection;
 use crate::error::DecodeError;
 use crate::graph::{GRAPH_BYTES_MAX, encode_graph};
 use crate::pb;
 use crate::pb::job_service_client::JobServiceClient;
 use crate::pb::submit_job_request::Job;
+use crate::status::CallError;
 
 /// Asks a jobmanager.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use millstream_types::JobId;
 use millstream_types::errors::{self, ErrorCode};
 use tonic::{Code, Status};
 
-use crate::connect::with_code;
+use crate::status::with_code;
 
 use super::types::{CheckpointsInfo, JobEvent, JobInfo, JobSummary};
 

@@ -86,7 +86,7 @@ impl JobService for Jobs {
                         .await?
                 }
                 Err(error) => {
-                    let cause = crate::connect::in_words(&error);
+                    let cause = crate::status::in_words(&error);
                     let what = format!("the job graph is refused: {cause}");
                     return Err(refused(errors::SUBM_GRAPH, what));
                 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use millstream_coordination::failure::{FailureInfo, FailureKind};
 use millstream_coordination::job::ExecutionState;
-use millstream_coordination::protocol::{ChannelEndpoint, DeploySubtask};
+use millstream_coordination::protocol::{ChannelEndpoint, DeploySubtask, TaskAddress};
 use millstream_env::StopSignal;
 use millstream_exchange::coalesce::CoalesceLimits;
 use millstream_graph::{OperatorKind, Vertex, VertexEdge};
@@ -20,7 +20,7 @@ use crate::activity::Activity;
 use crate::channel::{ReceiverEnd, SenderEnd, channel};
 use crate::counters::TaskCounters;
 use crate::signal::Signal;
-use crate::snapshot::{SnapshotTarget, address};
+use crate::snapshot::SnapshotTarget;
 use crate::task::{Mailbox, TaskSetup};
 
 /// Rows of a coalesced batch.
@@ -61,7 +61,7 @@ impl JobProcess {
         self.tasks.insert(
             subtask,
             Hosted {
-                address: address(subtask, deploy.attempt),
+                address: TaskAddress::from((subtask, deploy.attempt)),
                 slot: deploy.slot,
                 state: Arc::clone(&state),
                 mailbox: setup.mailbox.clone(),
@@ -114,7 +114,7 @@ impl JobProcess {
             env: self.env.component(&name),
             job: self.job,
             epoch: self.epoch,
-            task: address(subtask, deploy.attempt),
+            task: TaskAddress::from((subtask, deploy.attempt)),
             range: KeyGroupRange::of_subtask(
                 subtask.index,
                 vertex.parallelism,

@@ -8,7 +8,6 @@ mod deploy;
 #[cfg(feature = "rocksdb")]
 mod patient;
 mod rows;
-pub(crate) mod splits;
 mod supervise;
 
 use std::collections::BTreeMap;

@@ -11,10 +11,10 @@ use millstream_operator::{Discovery, Enumerator, OperatorError};
 use millstream_types::{CheckpointId, MonoTime};
 use parking_lot::Mutex;
 
+use super::splits;
 use super::{Head, Task, Turn};
 use crate::counters::Spent;
 use crate::failure;
-use crate::job_process::splits;
 use crate::signal::Signal;
 
 type Found = Arc<Mutex<Option<Result<Discovery, OperatorError>>>>;

@@ -12,6 +12,7 @@ mod mailbox;
 mod open;
 mod pace;
 mod reader;
+mod splits;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -4,15 +4,15 @@ use std::task::{Poll, Waker};
 
 use bytes::Bytes;
 use millstream_coordination::failure::FailureInfo;
+use millstream_exchange::Feedback;
 use millstream_operator::{Budget, OperatorError, ReaderOutput, Split, SplitReader};
 use millstream_types::{CheckpointId, MonoTime};
 use tracing::warn;
 
+use super::splits;
 use super::{Current, From, Head, Task, Turn};
-use crate::channel::Feedback;
 use crate::counters::{Spent, TaskCounters};
 use crate::failure;
-use crate::job_process::splits;
 
 const BUDGET: Budget = Budget {
     rows: 8_192,

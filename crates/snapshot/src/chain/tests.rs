@@ -194,6 +194,7 @@ async fn a_job_that_ended_cannot_be_claimed_again() {
     let refused = rival.begin().await.unwrap_err();
     let terminal = Refusal::Terminal {
         state: TerminalState::Canceled,
+        completed: Vec::new(),
     };
     assert!(matches!(&refused, ChainFailure::Refused { refusal, .. } if *refusal == terminal));
     assert!(refused.remedy().contains("Submit the job anew"));

@@ -14,26 +14,28 @@ use crate::store::Store;
 /// compared when the objects are read. A store that does not answer is an error of its own and no
 /// verdict.
 pub async fn verify(store: &Store, metadata: &CheckpointMetadata) -> Result<(), MetadataError> {
-    let mut objects: BTreeMap<&ObjectName, u64> = BTreeMap::new();
-    for handle in metadata.handles() {
-        if let StateHandle::Object { name, size, .. } = handle {
-            objects.insert(name, *size);
+    let objects: BTreeMap<ObjectName, u64> = metadata
+        .handles()
+        .filter_map(|handle| match handle {
+            StateHandle::Object { name, size, .. } => Some((name.clone(), *size)),
+            StateHandle::Inline(_) => None,
+        })
+        .collect();
+    let n_objects = objects.len();
+    // Names and store are owned by each look-up, so that the whole may be sent between threads.
+    let mut found = stream::iter(objects)
+        .map(|(name, size)| look_up(store.clone(), name, size))
+        .buffered(store.policy().concurrency);
+    let (mut n_bad, mut first) = (0, None);
+    while let Some(bad) = found.try_next().await? {
+        if let Some(error) = bad {
+            n_bad += 1;
+            first = first.or(Some(error));
         }
     }
-    let n_objects = objects.len();
-    let mut bad: Vec<(&ObjectName, StoreError)> = stream::iter(objects)
-        .map(|(name, size)| async move {
-            Ok::<_, StoreError>(look_up(store, name, size).await?.map(|error| (name, error)))
-        })
-        .buffer_unordered(store.policy().concurrency)
-        .try_filter_map(|found| async move { Ok(found) })
-        .try_collect()
-        .await?;
-    bad.sort_unstable_by_key(|(name, _)| *name);
-    let n_bad = bad.len();
-    match bad.into_iter().next() {
+    match first {
         None => Ok(()),
-        Some((_, first)) => Err(MetadataError::Objects {
+        Some(first) => Err(MetadataError::Objects {
             n_bad,
             n_objects,
             first: Box::new(first),
@@ -43,23 +45,20 @@ pub async fn verify(store: &Store, metadata: &CheckpointMetadata) -> Result<(), 
 
 /// What is wrong with the object, if anything.
 async fn look_up(
-    store: &Store,
-    name: &ObjectName,
+    store: Store,
+    name: ObjectName,
     size: u64,
 ) -> Result<Option<StoreError>, StoreError> {
-    let object = || store.object(name);
-    Ok(match store.head(name).await? {
+    let object = || store.object(&name);
+    Ok(match store.head(&name).await? {
         None => Some(StoreError::NotFound { object: object() }),
-        Some(found) if found != size => {
-            let mismatch = Mismatch::Length {
+        Some(found) if found != size => Some(StoreError::Corrupt {
+            object: object(),
+            mismatch: Mismatch::Length {
                 expected: size,
                 found,
-            };
-            Some(StoreError::Corrupt {
-                object: object(),
-                mismatch,
-            })
-        }
+            },
+        }),
         Some(_) => None,
     })
 }

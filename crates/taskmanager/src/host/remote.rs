@@ -11,10 +11,10 @@ use millstream_coordination::protocol::{ChannelEndpoint, StartJobProcess};
 use millstream_env::net::NetError;
 use millstream_env::{Env, StopSignal};
 use millstream_exchange::queue::Popped;
-use millstream_exchange::{Control, Element};
+use millstream_exchange::{Control, Element, Feedback};
 use millstream_net::{Credit, DataPlaneSettings, Inlet, LinkFailed, Outlet, ProcessAddress};
 use millstream_rpc::data::ProcessIdentity;
-use millstream_runtime::{Feedback, ReceiverEnd, ReleaseCredit, RemoteChannels, SenderEnd, Signal};
+use millstream_runtime::{ReceiverEnd, ReleaseCredit, RemoteChannels, SenderEnd, Signal};
 use millstream_types::SubtaskId;
 use parking_lot::Mutex;
 
@@ -204,11 +204,8 @@ impl Outlet for TaskOutlet {
         self.0.pop()
     }
 
-    fn send_feedback(&self, feedback: millstream_net::Feedback) {
-        self.0.send_feedback(Feedback {
-            opened: feedback.opened,
-            finished: feedback.finished,
-        });
+    fn send_feedback(&self, feedback: Feedback) {
+        self.0.send_feedback(feedback);
     }
 }
 
@@ -223,13 +220,8 @@ impl Inlet for TaskInlet {
         self.0.push_control(control);
     }
 
-    fn take_feedback(&self) -> Option<millstream_net::Feedback> {
-        self.0
-            .take_feedback()
-            .map(|feedback| millstream_net::Feedback {
-                opened: feedback.opened,
-                finished: feedback.finished,
-            })
+    fn take_feedback(&self) -> Option<Feedback> {
+        self.0.take_feedback()
     }
 }
 

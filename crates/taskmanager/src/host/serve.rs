@@ -20,7 +20,7 @@ use tracing::{error, info, warn};
 use super::links::Links;
 use super::watchdog::{Overdue, Watchdog};
 use super::{OpenDataPlane, OpenStore, QueueUplink};
-use crate::storage::sees_job;
+use crate::sight::sees_job;
 
 /// Time between two reports of what tasks count and do.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);

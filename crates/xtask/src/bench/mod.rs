@@ -244,18 +244,22 @@ fn find(name: &str) -> Result<&'static Case, Failure> {
     found.ok_or_else(|| Failure::Unexpected(format!("there is no benchmark {name}")))
 }
 
+/// How the programs are built that are deployed (`deploy/Dockerfile`), without what only a workspace needs.
+const BUILD: &str = "build --release --locked --bins -p millstream-jobmanager \
+                     -p millstream-taskmanager -p millstream-cli";
+
 /// The programs as they are deployed.
 fn build(root: &Path) -> Result<PathBuf, Failure> {
     println!("building the release programs: an hour of CPU time the first time");
     let status = Command::new("cargo")
-        .args(["build", "--release", "--workspace", "--bins"])
+        .args(BUILD.split_whitespace())
         .current_dir(root)
         .status()
         .map_err(Failure::io("run cargo build --release"))?;
     if !status.success() {
         return Err(Failure::Step {
             step: "building the release programs".to_owned(),
-            rerun: "cargo build --release --workspace --bins".to_owned(),
+            rerun: format!("cargo {BUILD}"),
         });
     }
     let target =
@@ -292,4 +296,16 @@ fn circumstances(root: &Path) -> Result<Circumstances, Failure> {
         commit: format!("commit {}", commit(root)?),
         hardware: format!("{n_cores} cores of {model}, {} GiB of memory", total >> 20),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::BUILD;
+
+    #[test]
+    fn what_is_measured_is_built_as_what_is_deployed() {
+        let dockerfile = crate::workspace_root().join("deploy/Dockerfile");
+        let text = std::fs::read_to_string(dockerfile).unwrap();
+        assert!(text.contains(&format!("RUN cargo {BUILD}\n")), "{text}");
+    }
 }
