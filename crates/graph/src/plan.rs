@@ -257,5 +257,4 @@ fn vertex(graph: &JobGraph, id: VertexId, operators: Vec<OperatorId>) -> Vertex 
 }
 
 #[cfg(test)]
-#[path = "plan_tests.rs"]
 mod tests;

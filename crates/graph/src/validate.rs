@@ -435,5 +435,4 @@ pub fn dead_letter_schema() -> SchemaRef {
 }
 
 #[cfg(test)]
-#[path = "validate_tests.rs"]
 mod tests;

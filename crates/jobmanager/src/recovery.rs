@@ -132,7 +132,6 @@ async fn resume(shared: &Arc<Shared>, stored: StoredJob) {
                 reservation.leave(not_resumed(shared, job, None, error, remedy));
             }
         }
-        StoredJob::Uncleaned(submitted) => clean_up(shared, submitted).await,
         StoredJob::Unfinished(submitted) => {
             let job = submitted.job;
             // A client that submits it again meanwhile has it, and resumes it as well.
@@ -140,10 +139,7 @@ async fn resume(shared: &Arc<Shared>, stored: StoredJob) {
                 return;
             };
             match admit(shared, &submitted) {
-                Ok(plan) => {
-                    info!(job_id = %job, "resuming job {}", plan.graph.name);
-                    resume_one(shared, submitted, plan, reservation).await;
-                }
+                Ok(plan) => resume_one(shared, submitted, plan, reservation).await,
                 Err(failure) => {
                     let (error, remedy) = (coded(failure.code(), &failure), failure.remedy());
                     let at = Some(submitted.submitted_at);
@@ -151,27 +147,6 @@ async fn resume(shared: &Arc<Shared>, stored: StoredJob) {
                 }
             }
         }
-    }
-}
-
-/// Its chain says that it ended and what it keeps: its master does nothing but clean up, and show
-/// the result that is stored.
-async fn clean_up(shared: &Arc<Shared>, submitted: SubmittedJob) {
-    let job = submitted.job;
-    let Ok(reservation) = shared.registry.reserve(job) else {
-        return;
-    };
-    match admit(shared, &submitted) {
-        Ok(plan) => {
-            info!(job_id = %job, "cleaning up after job {}, which ended", plan.graph.name);
-            resume_one(shared, submitted, plan, reservation).await;
-        }
-        Err(failure) => warn!(
-            job_id = %job,
-            error = coded(failure.code(), &failure),
-            remedy = failure.remedy(),
-            "what an ended job left in storage is not cleaned up"
-        ),
     }
 }
 
@@ -203,6 +178,7 @@ async fn resume_one(
             }
         }
     };
+    info!(job_id = %job, "resuming job {}", plan.graph.name);
     let accepted = Accepted {
         files,
         plan,

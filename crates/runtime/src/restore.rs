@@ -25,8 +25,8 @@ pub(crate) struct Restorer<'a> {
     pub(crate) env: &'a Env,
     pub(crate) store: &'a Store,
     pub(crate) restore: &'a RestoreSubtask,
-    /// Where downloads are kept while they are read; removed with the attempt.
-    pub(crate) scratch: PathBuf,
+    /// Where downloads are kept while they are read, without names.
+    pub(crate) state_dir: PathBuf,
     pub(crate) stop: StopSignal,
 }
 
@@ -84,8 +84,8 @@ impl Restorer<'_> {
         };
         let mut sources: Vec<Box<dyn SnapshotSource>> = Vec::new();
         let mut room = MEMORY_BYTES_TOTAL;
-        for (part, keyed) in state.keyed.iter().enumerate() {
-            sources.push(self.source(uid, part, &keyed.handle, &mut room).await?);
+        for keyed in &state.keyed {
+            sources.push(self.source(&keyed.handle, &mut room).await?);
             self.env.fail_points().hit(fail_points::RESTORE);
         }
         if sources.is_empty() {
@@ -109,8 +109,6 @@ impl Restorer<'_> {
 
     async fn source(
         &self,
-        uid: &OperatorUid,
-        part: usize,
         handle: &StateHandle,
         room: &mut u64,
     ) -> Result<Box<dyn SnapshotSource>, FailureInfo> {
@@ -120,11 +118,8 @@ impl Restorer<'_> {
             let source = source.map_err(|error| failure::of_download(&error.into()))?;
             return Ok(Box::new(source));
         }
-        let path = self.scratch.join(format!("{uid}-{part}.download"));
-        let fs = self.env.fs();
-        fs.create_dir_all(&self.scratch)
-            .map_err(|error| failure::of_error(FailureKind::Restore, &error))?;
-        let source = download::to_file(self.store, handle, &path, self.env, &self.stop).await;
+        let dir = &self.state_dir;
+        let source = download::to_file(self.store, handle, dir, self.env, &self.stop).await;
         Ok(Box::new(
             source.map_err(|error| failure::of_download(&error))?,
         ))

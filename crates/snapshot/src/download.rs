@@ -4,10 +4,9 @@
 
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use millstream_env::fs::{File, Fs, FsError, OpenMode};
+use millstream_env::fs::{File, FsError, OpenMode};
 use millstream_env::{Env, StopSignal, TaskError};
 use millstream_state::SnapshotSource;
 use millstream_types::{Disposition, StateHandle};
@@ -80,33 +79,25 @@ pub async fn to_memory(
         .map(BytesSource)
 }
 
-/// Fetches state into a new local file, which is removed again if that fails.
+/// Fetches state into a local file in `dir` without a name: it goes with what is returned, or with the
+/// process.
 pub async fn to_file(
     store: &Store,
     handle: &StateHandle,
-    path: &Path,
+    dir: &Path,
     env: &Env,
     cancel: &StopSignal,
 ) -> Result<FileSource, DownloadError> {
-    let fetched = cancellable(store, handle, cancel, fetch_into(store, handle, path, env)).await;
-    if fetched.is_err() {
-        let (fs, path) = (env.fs().clone(), path.to_owned());
-        // What cannot be removed is swept with the directory of the attempt.
-        let remove = env
-            .spawner()
-            .blocking("remove partial download", move || fs.remove(&path));
-        let _ = remove.await;
-    }
-    fetched
+    cancellable(store, handle, cancel, fetch_into(store, handle, dir, env)).await
 }
 
 async fn fetch_into(
     store: &Store,
     handle: &StateHandle,
-    path: &Path,
+    dir: &Path,
     env: &Env,
 ) -> Result<FileSource, DownloadError> {
-    let mut target = LocalFile::create(env, path).await?;
+    let mut target = LocalFile::create(env, dir).await?;
     match handle {
         StateHandle::Inline(bytes) => {
             target = target.append(env, Bytes::copy_from_slice(bytes)).await?;
@@ -122,12 +113,11 @@ async fn fetch_into(
             }
         }
     }
-    drop(target);
-    let (fs, path, bytes) = (env.fs().clone(), path.to_owned(), handle.size());
-    let open = env
+    let bytes = handle.size();
+    let check = env
         .spawner()
-        .blocking("open download", move || FileSource::open(&fs, &path, bytes));
-    Ok(open.await??)
+        .blocking("check download", move || target.into_source(bytes));
+    Ok(check.await??)
 }
 
 async fn cancellable<T, E: From<StoreError>>(
@@ -148,16 +138,18 @@ async fn cancellable<T, E: From<StoreError>>(
 
 /// A file being written by blocking work.
 struct LocalFile {
-    path: PathBuf,
+    /// The directory that it is in.
+    dir: PathBuf,
     file: Box<dyn File>,
 }
 
 impl LocalFile {
-    async fn create(env: &Env, path: &Path) -> Result<Self, DownloadError> {
-        let (fs, path) = (env.fs().clone(), path.to_owned());
+    async fn create(env: &Env, dir: &Path) -> Result<Self, DownloadError> {
+        let (fs, dir) = (env.fs().clone(), dir.to_owned());
         let create = env.spawner().blocking("create download", move || {
-            let file = fs.open(&path, OpenMode::CreateNew)?;
-            Ok::<_, FsError>(Self { path, file })
+            fs.create_dir_all(&dir)?;
+            let file = fs.open(&dir, OpenMode::Unnamed)?;
+            Ok::<_, FsError>(Self { dir, file })
         });
         Ok(create.await??)
     }
@@ -167,13 +159,32 @@ impl LocalFile {
             env.spawner()
                 .blocking("write download", move || match self.file.write_all(&part) {
                     Ok(()) => Ok(self),
-                    Err(source) => Err(FsError {
-                        action: "write",
-                        path: self.path,
-                        source,
-                    }),
+                    Err(source) => Err(self.failed("write a download in", source)),
                 });
         Ok(append.await??)
+    }
+
+    fn into_source(mut self, bytes: u64) -> Result<FileSource, FsError> {
+        let action = "read a download back in";
+        match self.file.seek(SeekFrom::End(0)) {
+            Ok(found) if found == bytes => Ok(FileSource {
+                file: self.file,
+                bytes,
+            }),
+            Ok(found) => {
+                let message = format!("the file has {found} bytes, {bytes} were written");
+                Err(self.failed(action, std::io::Error::new(ErrorKind::InvalidData, message)))
+            }
+            Err(source) => Err(self.failed(action, source)),
+        }
+    }
+
+    fn failed(self, action: &'static str, source: std::io::Error) -> FsError {
+        FsError {
+            action,
+            path: self.dir,
+            source,
+        }
     }
 }
 
@@ -199,25 +210,6 @@ impl SnapshotSource for BytesSource {
 pub struct FileSource {
     file: Box<dyn File>,
     bytes: u64,
-}
-
-impl FileSource {
-    fn open(fs: &Arc<dyn Fs>, path: &Path, bytes: u64) -> Result<Self, FsError> {
-        let found = fs.metadata(path)?.bytes;
-        if found != bytes {
-            let message = format!("the file has {found} bytes, {bytes} were written");
-            let source = std::io::Error::new(ErrorKind::InvalidData, message);
-            return Err(FsError {
-                action: "open",
-                path: path.to_owned(),
-                source,
-            });
-        }
-        Ok(Self {
-            file: fs.open(path, OpenMode::Read)?,
-            bytes,
-        })
-    }
 }
 
 impl SnapshotSource for FileSource {

@@ -3,7 +3,7 @@
 //! Invariants: a job is listed as long as it has no result, whoever is the client; what cannot be
 //! read is an error and never "no jobs" (conformance F153); a directory belongs to one cluster.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -170,13 +170,11 @@ pub struct JobStore {
     mark: DirectoryMark,
 }
 
-/// How a job that a jobmanager has still to do with was found.
+/// How a job that has no result yet was found.
 #[derive(Debug)]
 pub enum StoredJob {
     /// It is to be resumed.
     Unfinished(SubmittedJob),
-    /// It has a result, and its jobmanager went before it had cleaned up after it.
-    Uncleaned(SubmittedJob),
     /// Its object cannot be used; the others are not affected.
     Unreadable(JobId, JobStoreError),
     /// It has a directory and no job object, nor more than the beginning of a chain: its submission
@@ -276,14 +274,7 @@ impl JobStore {
     }
 
     /// Keeps the result of a job whose chain is TERMINAL. The first result stays: it is returned.
-    /// Until [`Self::cleaned`], a jobmanager that starts finds the job uncleaned: with its result it
-    /// would not be looked at any more, and what it left in storage would stay for good.
     pub async fn finish(&self, job: JobId, result: Bytes) -> Result<Bytes, JobStoreError> {
-        let mark = Bytes::from_static(b"ended\n");
-        match self.root.create(&names::uncleaned(job), mark).await {
-            Ok(()) | Err(StoreError::Taken { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
         let job_id = job.as_bytes().to_vec().into();
         let message = pb::StoredResult {
             job_id,
@@ -304,24 +295,6 @@ impl JobStore {
         }
     }
 
-    /// Whatever the ended job does not keep is gone.
-    pub async fn cleaned(&self, job: JobId) -> Result<(), StoreError> {
-        self.root.delete(&[names::uncleaned(job)]).await
-    }
-
-    async fn uncleaned(&self) -> Result<BTreeSet<JobId>, StoreError> {
-        let (mut jobs, mut after) = (BTreeSet::new(), None);
-        loop {
-            let folder = names::UNCLEANED_FOLDER;
-            let page = self.root.list(folder, after.as_ref(), PAGE).await?;
-            jobs.extend(page.names.iter().filter_map(names::job_of_uncleaned));
-            after = page.next;
-            if after.is_none() {
-                return Ok(jobs);
-            }
-        }
-    }
-
     /// The result of a job; none as long as it has none.
     pub async fn result(&self, job: JobId) -> Result<Option<Bytes>, JobStoreError> {
         let (store, name) = (self.root.job(job), names::job_result());
@@ -335,35 +308,30 @@ impl JobStore {
         }
     }
 
-    /// Every job without a result or uncleaned, for a jobmanager that starts. A store that does not
-    /// answer for every job is an error: a job that was overlooked would be lost without a word. A
-    /// job whose chain is TERMINAL may be among those without a result, if its jobmanager died
-    /// before it wrote one.
+    /// Every job without a result, for a jobmanager that starts. A store that does not answer for
+    /// every job is an error: a job that was overlooked would be lost without a word. A job whose
+    /// chain is TERMINAL may be among them, if its jobmanager died before it wrote the result.
     pub async fn list_unfinished(&self) -> Result<Vec<StoredJob>, JobStoreError> {
-        let uncleaned = &self.uncleaned().await?;
         let jobs = self.root.list_jobs().await?;
         stream::iter(jobs)
-            .map(|job| self.look_up(job, uncleaned.contains(&job)))
+            .map(|job| self.look_up(job))
             .buffered(self.root.policy().concurrency)
             .try_filter_map(|found| async move { Ok(found) })
             .try_collect()
             .await
     }
 
-    async fn look_up(
-        &self,
-        job: JobId,
-        is_uncleaned: bool,
-    ) -> Result<Option<StoredJob>, JobStoreError> {
-        let result = self.root.job(job).head(&names::job_result()).await?;
-        let has_ended = result.is_some();
-        if has_ended && !is_uncleaned {
+    async fn look_up(&self, job: JobId) -> Result<Option<StoredJob>, JobStoreError> {
+        if self
+            .root
+            .job(job)
+            .head(&names::job_result())
+            .await?
+            .is_some()
+        {
             return Ok(None);
         }
         Ok(Some(match self.load(job).await {
-            Ok(Some(submitted)) if has_ended => StoredJob::Uncleaned(submitted),
-            // Its result is shown; how to clean up after it is not known.
-            Ok(None) | Err(JobStoreError::Fault { .. }) if has_ended => return Ok(None),
             Ok(Some(submitted)) => StoredJob::Unfinished(submitted),
             Ok(None) if was_stored(&self.root.job(job)).await? => StoredJob::Lost {
                 job,

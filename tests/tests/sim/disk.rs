@@ -171,7 +171,7 @@ impl Fs for HostFs {
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Box<dyn File>, FsError> {
         let file = match mode {
             OpenMode::Read => self.files(path).open(path, mode)?,
-            OpenMode::CreateNew | OpenMode::Append => {
+            OpenMode::CreateNew | OpenMode::Append | OpenMode::Unnamed => {
                 self.change("open", path, |files| files.open(path, mode))?
             }
         };

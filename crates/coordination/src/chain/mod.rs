@@ -26,12 +26,6 @@ mod tip;
 mod writing;
 
 #[cfg(test)]
-mod fixture;
-#[cfg(test)]
-mod looks;
-#[cfg(test)]
-mod rivals;
-#[cfg(test)]
 mod tests;
 
 pub use codec::EntryError;

@@ -1,12 +1,15 @@
 //! Stories of one chain, one fault at a time.
 
+pub(super) mod fixture;
+mod looks;
 mod requests;
+mod rivals;
 
 use std::num::NonZeroU32;
 
 use millstream_types::{CheckpointId, Epoch, MonoTime};
 
-use super::fixture::{Fault, JOB, Jobmanager, Store, appended, claimed, completed, owner};
+use self::fixture::{Fault, JOB, Jobmanager, Store, appended, claimed, completed, owner};
 use super::*;
 
 fn count(value: u32) -> NonZeroU32 {

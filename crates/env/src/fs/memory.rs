@@ -26,6 +26,8 @@ struct Disk {
     live: BTreeMap<PathBuf, Node>,
     /// What is left after a crash.
     durable: BTreeMap<PathBuf, Node>,
+    /// Open files without a name.
+    unnamed: BTreeSet<u64>,
     /// Bytes all contents may have together.
     capacity: Option<u64>,
     /// Whether every sync fails, as on a dying disk.
@@ -87,16 +89,13 @@ impl Disk {
     /// Forgets contents that no name refers to. A handle that is still open on them sees an empty
     /// file: tests that need more use the real one.
     fn collect(&mut self) {
-        let named: BTreeSet<u64> = self
-            .live
-            .values()
-            .chain(self.durable.values())
-            .filter_map(|node| match node {
-                Node::File(inode) => Some(*inode),
-                Node::Directory => None,
-            })
-            .collect();
-        self.inodes.retain(|id, _| named.contains(id));
+        let named = self.live.values().chain(self.durable.values());
+        let named = named.filter_map(|node| match node {
+            Node::File(inode) => Some(*inode),
+            Node::Directory => None,
+        });
+        let used: BTreeSet<u64> = named.chain(self.unnamed.iter().copied()).collect();
+        self.inodes.retain(|id, _| used.contains(id));
     }
 
     fn node(&self, path: &Path) -> io::Result<Node> {
@@ -132,10 +131,21 @@ impl Disk {
     }
 
     fn create(&mut self, path: &Path) -> u64 {
+        let inode = self.create_inode();
+        self.live.insert(path.to_owned(), Node::File(inode));
+        inode
+    }
+
+    fn create_unnamed(&mut self) -> u64 {
+        let inode = self.create_inode();
+        self.unnamed.insert(inode);
+        inode
+    }
+
+    fn create_inode(&mut self) -> u64 {
         let inode = self.next_inode;
         self.next_inode += 1;
         self.inodes.insert(inode, Inode::default());
-        self.live.insert(path.to_owned(), Node::File(inode));
         inode
     }
 
@@ -180,6 +190,7 @@ impl Fs for MemoryFs {
                 }
                 other => other,
             },
+            OpenMode::Unnamed => disk.directory(&name).map(|()| disk.create_unnamed()),
         };
         let inode = inode.map_err(FsError::at("open", path))?;
         let at = match mode {
@@ -187,7 +198,7 @@ impl Fs for MemoryFs {
                 .inodes
                 .get(&inode)
                 .map_or(0, |inode| inode.contents.len()),
-            OpenMode::Read | OpenMode::CreateNew => 0,
+            OpenMode::Read | OpenMode::CreateNew | OpenMode::Unnamed => 0,
         };
         let writable = mode != OpenMode::Read;
         Ok(Box::new(OpenFile {
@@ -337,6 +348,15 @@ struct OpenFile {
     inode: u64,
     at: u64,
     writable: bool,
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        let mut disk = self.disk.lock();
+        if disk.unnamed.remove(&self.inode) {
+            disk.inodes.remove(&self.inode);
+        }
+    }
 }
 
 impl Read for OpenFile {

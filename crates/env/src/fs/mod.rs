@@ -56,6 +56,9 @@ pub enum OpenMode {
     CreateNew,
     /// For writing at its end; created if missing.
     Append,
+    /// For reading and writing, in the directory at the path and without a name of its own: it is gone
+    /// when it is closed, however that comes about.
+    Unnamed,
 }
 
 /// What a directory entry is.

@@ -15,6 +15,10 @@ impl Fs for RealFs {
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Box<dyn File>, FsError> {
         let mut options = fs::OpenOptions::new();
         match mode {
+            OpenMode::Unnamed => {
+                let file = tempfile::tempfile_in(path);
+                return Ok(Box::new(file.map_err(FsError::at("make a file in", path))?));
+            }
             OpenMode::Read => options.read(true),
             OpenMode::CreateNew => options.write(true).create_new(true),
             OpenMode::Append => options.append(true).create(true),

@@ -48,6 +48,30 @@ fn a_file_over_the_limit_is_refused_and_not_cut() {
 }
 
 #[test]
+fn a_file_without_a_name_is_read_back_and_gone_with_its_handle() {
+    on_both(|fs, root| {
+        let mut file = fs.open(root, OpenMode::Unnamed).unwrap();
+        let mut other = fs.open(root, OpenMode::Unnamed).unwrap();
+        file.write_all(b"state").unwrap();
+        other.write_all(b"other").unwrap();
+        file.seek(io::SeekFrom::Start(1)).unwrap();
+        let mut read = String::new();
+        file.read_to_string(&mut read).unwrap();
+        assert_eq!(read, "tate");
+        assert!(names(fs, root).is_empty());
+        let missing = fs.open(&root.join("none"), OpenMode::Unnamed);
+        assert_eq!(missing.err().unwrap().kind(), io::ErrorKind::NotFound);
+    });
+    let memory = MemoryFs::default();
+    memory.set_capacity(Some(10));
+    let mut file = memory.open(Path::new("/"), OpenMode::Unnamed).unwrap();
+    file.write_all(&[7; 10]).unwrap();
+    assert_eq!(memory.free_space(Path::new("/")).unwrap(), 0);
+    drop(file);
+    assert_eq!(memory.free_space(Path::new("/")).unwrap(), 10);
+}
+
+#[test]
 fn appending_goes_on_at_the_end_and_seeking_finds_a_place() {
     on_both(|fs, root| {
         let path = root.join("log");

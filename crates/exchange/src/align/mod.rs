@@ -8,8 +8,6 @@
 //! [`AlignEvent::AbortedByJobmanager`].
 
 mod at_least_once;
-#[cfg(test)]
-mod consistent_cut_tests;
 mod exactly_once;
 #[cfg(test)]
 mod tests;

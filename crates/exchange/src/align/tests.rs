@@ -2,6 +2,7 @@
 
 mod at_least_once;
 mod bounds;
+mod consistent_cut;
 
 use std::time::Duration;
 

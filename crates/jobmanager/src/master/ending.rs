@@ -1,5 +1,5 @@
-//! The end of a job: its result is stored, then everybody is told, then storage is cleaned up, by
-//! the next jobmanager where this one goes before that is done (F171).
+//! The end of a job: its result is stored, then everybody is told, then storage is cleaned up; also
+//! where the jobmanager that wrote the end went before it had stored a result.
 
 use std::num::NonZeroU32;
 
@@ -14,7 +14,6 @@ use millstream_types::{Epoch, MonoTime, TaskmanagerId};
 use parking_lot::Mutex;
 use tracing::{error, info};
 
-use super::io::StoredResult;
 use super::{Master, io};
 use crate::details::JobEnded;
 use crate::registry::{EndedJob, Outcome};
@@ -41,28 +40,18 @@ impl Master {
     }
 
     /// The result is stored, or will be.
-    pub(super) fn announce(&mut self, stored: StoredResult) {
-        let Some((mut ended, _)) = self.record.end.clone() else {
+    pub(super) fn announce(&mut self, is_stored: bool) {
+        let Some((ended, _)) = self.record.end.clone() else {
             return;
         };
-        let mut details = self.details();
-        match stored {
-            StoredResult::Ours => {}
-            StoredResult::Earlier(bytes) => {
-                // Whoever stored it saw the job end, and knows more of it.
-                if let Ok(earlier) = result::decode(self.id, &bytes) {
-                    ended = earlier.end.clone().unwrap_or(ended);
-                    details = earlier;
-                }
-            }
-            StoredResult::NotYet => {
-                let request = io::store_result_later(
-                    self.files.clone(),
-                    self.env.clone(),
-                    result::encode(&details),
-                );
-                self.io.push(request.boxed());
-            }
+        let details = self.details();
+        if !is_stored {
+            let request = io::store_result_later(
+                self.files.clone(),
+                self.env.clone(),
+                result::encode(&details),
+            );
+            self.io.push(request.boxed());
         }
         let checkpoints = Some(self.checkpoints());
         self.registry.end(

@@ -85,17 +85,6 @@ impl MetadataFailure {
     }
 }
 
-/// What became of the first attempt to store the result of a job.
-#[derive(Debug)]
-pub(super) enum StoredResult {
-    /// Ours is stored.
-    Ours,
-    /// An earlier jobmanager stored this one.
-    Earlier(Bytes),
-    /// It failed.
-    NotYet,
-}
-
 /// The answer to one request.
 #[derive(Debug)]
 pub(super) enum Answer {
@@ -108,7 +97,10 @@ pub(super) enum Answer {
     /// The job's end is durable; the checkpoints that the chain has, oldest first.
     Terminal(Result<Vec<RestorePoint>, ChainFailure>),
     Deleted(u64),
-    ResultStored(StoredResult),
+    /// The result of the job is stored, or the first attempt to do so failed.
+    ResultStored {
+        is_stored: bool,
+    },
     /// The cluster's actor had room for what it was told.
     Told,
     /// Nothing follows.
@@ -278,24 +270,21 @@ pub(super) async fn sweep(
     Answer::Done
 }
 
-/// Whether all that was to go is gone.
 async fn sweep_before(
     files: &JobFiles,
     epoch: Epoch,
     retained: &BTreeSet<CheckpointId>,
     shared_in_use: Option<&BTreeSet<ObjectName>>,
-) -> bool {
-    let swept = gc::sweep(&files.store, epoch, retained, shared_in_use).await;
-    match &swept {
+) {
+    match gc::sweep(&files.store, epoch, retained, shared_in_use).await {
         Ok(0) => {}
         Ok(n_objects) => info!(job_id = %files.job, n_objects, "deleted what earlier epochs left"),
         Err(error) => warn!(
             job_id = %files.job,
-            error = error_chain(error),
+            error = error_chain(&error),
             "objects of earlier epochs not deleted"
         ),
     }
-    swept.is_ok()
 }
 
 /// A durable BOUNDARY, if the own claim is still the chain's.
@@ -319,7 +308,7 @@ async fn prune(files: &JobFiles, below: EntryNumber) {
 
 /// Deletes what a job that ended does not keep: checkpoints that are known, and what of other tries
 /// is still there. TERMINAL is there, so that a task which still uploads does so in vain; what it
-/// leaves then is deleted a little later. What fails, or is cut off, the next jobmanager does.
+/// leaves then is deleted a little later.
 pub(super) async fn clean_up(
     files: JobFiles,
     env: Env,
@@ -341,15 +330,9 @@ pub(super) async fn clean_up(
     let sweep = || sweep_before(&files, Epoch(u64::MAX), &checkpoints, in_use.as_ref());
     sweep().await;
     env.clock().sleep(SWEEP_AFTER).await;
-    let is_swept = sweep().await;
+    sweep().await;
     if let Ok(below) = files.chain.prunable_below().await {
         prune(&files, below).await;
-    }
-    if is_swept
-        && in_use.is_some()
-        && let Err(error) = files.jobs.cleaned(files.job).await
-    {
-        debug!(job_id = %files.job, error = error_chain(&error), "to be cleaned up once more");
     }
     Answer::Done
 }
@@ -377,11 +360,8 @@ async fn objects_of(files: &JobFiles, kept: &[RestorePoint]) -> Option<BTreeSet<
 
 /// One attempt to store the result.
 pub(super) async fn store_result(files: JobFiles, result: Bytes) -> Answer {
-    Answer::ResultStored(match try_store_result(&files, &result).await {
-        Ok(stored) if stored == result => StoredResult::Ours,
-        Ok(earlier) => StoredResult::Earlier(earlier),
-        Err(_) => StoredResult::NotYet,
-    })
+    let is_stored = try_store_result(&files, &result).await.is_ok();
+    Answer::ResultStored { is_stored }
 }
 
 /// Goes on until the result is stored. Until then the next jobmanager would look at the job again
@@ -391,17 +371,17 @@ pub(super) async fn store_result_later(files: JobFiles, env: Env, result: Bytes)
         env.clock().sleep(RESULT_RETRY).await;
         match try_store_result(&files, &result).await {
             Err(JobStoreError::Store(error)) if error.is_transient() => {}
-            Ok(_) | Err(_) => return Answer::Done,
+            Ok(()) | Err(_) => return Answer::Done,
         }
     }
 }
 
-async fn try_store_result(files: &JobFiles, result: &Bytes) -> Result<Bytes, JobStoreError> {
+async fn try_store_result(files: &JobFiles, result: &Bytes) -> Result<(), JobStoreError> {
     let stored = files.jobs.finish(files.job, result.clone()).await;
     if let Err(error) = &stored {
         warn!(job_id = %files.job, error = error_chain(error), "result of the job not stored");
     }
-    stored
+    stored.map(drop)
 }
 
 /// Asked once before it waits with the others: calls on the chain are served in the order in which

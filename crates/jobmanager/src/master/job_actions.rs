@@ -254,7 +254,7 @@ impl Master {
                         .push_back(Work::Job(job::Event::TerminalNotWritten));
                 }
             }
-            Answer::ResultStored(stored) => self.announce(stored),
+            Answer::ResultStored { is_stored } => self.announce(is_stored),
             Answer::Told => {
                 let waiting = self.telling.told();
                 self.io.extend(waiting);

@@ -149,10 +149,7 @@ impl JobProcess {
             restore: deploy.restore.clone(),
             store,
             backends,
-            scratch: self.settings.state_dir.join(format!(
-                "{}-{}-{}-{}-{}.restore",
-                self.job, subtask.vertex, subtask.index, self.epoch, deploy.attempt
-            )),
+            state_dir: self.settings.state_dir.clone(),
             row_output: Arc::new(UplinkRows {
                 uplink,
                 job,

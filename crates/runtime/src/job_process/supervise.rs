@@ -31,7 +31,7 @@ pub(super) fn supervise(supervised: Supervised, setup: TaskSetup) {
     let (env, target) = (setup.target.env.clone(), setup.target.clone());
     let (stop, activity) = (setup.stop.clone(), setup.activity.clone());
     let counters = Arc::clone(&setup.counters);
-    let (name, scratch) = (setup.name.clone(), setup.scratch.clone());
+    let name = setup.name.clone();
     report(
         &target,
         &supervised.state,
@@ -64,10 +64,6 @@ pub(super) fn supervise(supervised: Supervised, setup: TaskSetup) {
         };
         if let Some(remote) = &supervised.remote {
             remote.close(target.task.subtask);
-        }
-        // What a restore left on disk belongs to this attempt alone.
-        if let Err(error) = env.fs().remove_tree(&scratch) {
-            warn!("{}: {}", name, millstream_telemetry::chain(&error));
         }
         let (state, failure) = match end {
             TaskEnd::Finished => (ExecutionState::Finished, None),

@@ -49,7 +49,7 @@ pub(crate) struct TaskSetup {
     pub(crate) restore: Option<RestoreSubtask>,
     pub(crate) store: Option<Store>,
     pub(crate) backends: Backends,
-    pub(crate) scratch: PathBuf,
+    pub(crate) state_dir: PathBuf,
     pub(crate) row_output: Arc<dyn RowOutput>,
     pub(crate) signal: Signal,
     pub(crate) mailbox: Mailbox,
@@ -296,7 +296,7 @@ fn restorer(setup: &TaskSetup) -> Result<Option<Restorer<'_>>, FailureInfo> {
         env: &setup.target.env,
         store,
         restore,
-        scratch: setup.scratch.clone(),
+        state_dir: setup.state_dir.clone(),
         stop: setup.stop.clone(),
     }))
 }

@@ -30,7 +30,6 @@ async fn a_submitted_job_is_found_by_a_jobmanager_that_never_saw_its_client() {
     jobs.finish(other_job(), Bytes::from_static(b"FINISHED"))
         .await
         .unwrap();
-    jobs.cleaned(other_job()).await.unwrap();
 
     let restarted = JobStore::open(over(&env, objects), "prod").await.unwrap();
     let found = restarted.list_unfinished().await.unwrap();
@@ -41,35 +40,6 @@ async fn a_submitted_job_is_found_by_a_jobmanager_that_never_saw_its_client() {
     let result = restarted.result(other_job()).await.unwrap();
     assert_eq!(result, Some(Bytes::from_static(b"FINISHED")));
     assert_eq!(restarted.result(JOB).await.unwrap(), None);
-}
-
-// F171.
-#[tokio::test(start_paused = true)]
-async fn an_ended_job_is_found_until_it_is_cleaned_up() {
-    let (objects, store) = chaos(&env(1), Faults::NONE);
-    let jobs = JobStore::open(store.clone(), "prod").await.unwrap();
-    for job in [JOB, other_job()] {
-        jobs.submit(&submitted(job)).await.unwrap();
-        jobs.finish(job, Bytes::from_static(b"FINISHED"))
-            .await
-            .unwrap();
-    }
-    jobs.cleaned(other_job()).await.unwrap();
-    let found = jobs.list_unfinished().await.unwrap();
-    let [StoredJob::Uncleaned(job)] = &found[..] else {
-        panic!("{found:?}")
-    };
-    assert_eq!(*job, submitted(JOB));
-    let listed = store.list_jobs().await.unwrap();
-    assert_eq!(listed.len(), 2);
-    assert_eq!(store.counters().foreign_names, 0);
-    // Its own object went meanwhile: what there is to show is its result.
-    let path = Path::from(format!("cluster/{JOB}/job"));
-    objects.inner().delete(&path).await.unwrap();
-    assert!(jobs.list_unfinished().await.unwrap().is_empty());
-    jobs.cleaned(JOB).await.unwrap();
-    jobs.cleaned(JOB).await.unwrap();
-    assert!(jobs.list_unfinished().await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -270,16 +270,16 @@ async fn whatever_the_store_does_a_handle_reads_back_what_was_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn state_is_fetched_into_a_file_and_a_bad_one_leaves_no_file() {
+async fn state_is_fetched_into_a_file_that_no_crash_leaves_behind() {
     let env = env(1);
     let (_, store) = chaos(&env, Faults::NONE);
     let fs = env.fs().clone();
-    fs.create_dir_all(Path::new("/state")).unwrap();
-    let (path, stop) = (Path::new("/state/part"), StopSignal::new());
+    let (dir, stop) = (Path::new("/state"), StopSignal::new());
     let handle = upload(&store.job(JOB), &contents(5_500)).await.unwrap();
-    let mut source = download::to_file(&store.job(JOB), &handle, path, &env, &stop)
+    let mut source = download::to_file(&store.job(JOB), &handle, dir, &env, &stop)
         .await
         .unwrap();
+    assert!(fs.list(dir).unwrap().is_empty());
     let mut buffer = [0; 100];
     source.read_at(4_000, &mut buffer).unwrap();
     assert_eq!(
@@ -296,19 +296,17 @@ async fn state_is_fetched_into_a_file_and_a_bad_one_leaves_no_file() {
         size,
         checksum: Checksum(1),
     };
-    let path = Path::new("/state/wrong");
-    let bad = download::to_file(&store.job(JOB), &wrong, path, &env, &stop)
+    let bad = download::to_file(&store.job(JOB), &wrong, dir, &env, &stop)
         .await
         .unwrap_err();
     assert!(
         matches!(bad, DownloadError::Store(StoreError::Corrupt { .. })),
         "{bad}"
     );
-    assert!(!fs.exists(path).unwrap());
 
     stop.cancel();
     let inline = StateHandle::Inline(Arc::from(&b"x"[..]));
-    let stopped = download::to_file(&store, &inline, path, &env, &stop)
+    let stopped = download::to_file(&store, &inline, dir, &env, &stop)
         .await
         .unwrap_err();
     assert!(

@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 
-use super::super::fixture::{completed, owner};
 use super::super::messages::Append;
+use super::super::tests::fixture::{completed, owner};
 use super::*;
 
 #[test]

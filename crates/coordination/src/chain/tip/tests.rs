@@ -1,6 +1,6 @@
 //! Each rule of the chain, kept and broken.
 
-use super::super::fixture::{JOB, completed};
+use super::super::tests::fixture::{JOB, completed};
 use super::*;
 
 const OWNER: WriterNonce = WriterNonce(1);

@@ -33,6 +33,17 @@ fn sharing(script: &Script, subtask: SubtaskId, checkpoint: u64, names: &[Object
     Event::Acknowledge(Box::new(ack))
 }
 
+/// Checkpoint 1 is complete with this object in it, checkpoint 2 has begun.
+fn with_second_under_way(kept: &ObjectName) -> Script {
+    let mut script = Script::running(concurrent(1), 0);
+    script.run_until(0);
+    let ack = sharing(&script, SOURCE, 1, std::slice::from_ref(kept));
+    script.at(1_000, ack);
+    script.ack(1_000, SINK, 1);
+    script.run_until(10_000);
+    script
+}
+
 /// The newest complete checkpoint that a trigger named.
 fn named_by_trigger(script: &Script, id: u64) -> Option<u64> {
     let of = |(_, action): &(u64, Action)| match action {
@@ -80,15 +91,8 @@ fn a_shared_object_goes_with_the_last_checkpoint_that_refers_to_it() {
 // Proves F132 for the coordinator: what an aborted checkpoint alone had goes, what it reused stays.
 #[test]
 fn an_aborted_checkpoint_takes_what_it_alone_had() {
-    let mut script = Script::running(concurrent(1), 0);
     let [kept, own, late] = ["kept", "own", "late"].map(shared);
-    script.run_until(0);
-    script.at(
-        1_000,
-        sharing(&script, SOURCE, 1, std::slice::from_ref(&kept)),
-    );
-    script.ack(1_000, SINK, 1);
-    script.run_until(10_000);
+    let mut script = with_second_under_way(&kept);
     let names = [kept.clone(), own.clone()];
     script.at(11_000, sharing(&script, SOURCE, 2, &names));
     script.decline(11_000, SINK, 2, DeclineReason::AsyncException);
@@ -111,15 +115,8 @@ fn an_aborted_checkpoint_takes_what_it_alone_had() {
 // HND-069: what a subtask had stored when it gave up is in no acknowledgement.
 #[test]
 fn a_subtask_that_gave_up_takes_what_it_had_stored() {
-    let mut script = Script::running(concurrent(1), 0);
     let [kept, own, zombie] = ["kept", "own", "zombie"].map(shared);
-    script.run_until(0);
-    script.at(
-        1_000,
-        sharing(&script, SOURCE, 1, std::slice::from_ref(&kept)),
-    );
-    script.ack(1_000, SINK, 1);
-    script.run_until(10_000);
+    let mut script = with_second_under_way(&kept);
     script.decline(11_000, SOURCE, 2, DeclineReason::AsyncException);
     let stopped = |epoch, objects: &[&ObjectName]| {
         Event::UploadStopped(UploadStopped {

@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 
 use millstream_types::{Epoch, MonoTime};
 
+use super::super::*;
 use super::fixture::{Fault, Jobmanager, appended, claimed, completed, owner};
-use super::*;
 
 #[test]
 fn an_owner_that_looks_is_told_that_nobody_followed_and_writes_on() {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use millstream_types::{CheckpointId, Epoch, MonoTime};
 use proptest::prelude::*;
 
-use super::*;
+use super::super::*;
 use crate::element::BarrierKind;
 
 #[derive(Clone, Copy, Debug)]

@@ -6,8 +6,8 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 
+use super::super::*;
 use super::fixture::{Fault, JOB, Jobmanager, LAG, Store, completed};
-use super::*;
 
 #[derive(Clone, Debug)]
 enum Op {

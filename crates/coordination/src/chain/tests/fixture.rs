@@ -5,13 +5,13 @@ use std::num::NonZeroU32;
 
 use millstream_types::{CheckpointId, Checksum, Epoch, JobId, MonoTime, ObjectName};
 
-use super::*;
+use super::super::*;
 
-pub(super) const JOB: JobId = JobId::from_bytes(*b"a job for tests.");
+pub(in crate::chain) const JOB: JobId = JobId::from_bytes(*b"a job for tests.");
 
 /// What goes wrong with one request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fault {
+pub(in crate::chain) enum Fault {
     Nothing,
     /// An error; nothing was done.
     Refused,
@@ -26,15 +26,15 @@ pub(super) enum Fault {
 }
 
 /// How far behind a listing may be, in turns of the world.
-pub(super) const LAG: u64 = 12;
+pub(in crate::chain) const LAG: u64 = 12;
 
 #[derive(Default)]
-pub(super) struct Store {
-    pub(super) objects: BTreeMap<EntryNumber, Vec<u8>>,
+pub(in crate::chain) struct Store {
+    pub(in crate::chain) objects: BTreeMap<EntryNumber, Vec<u8>>,
     /// The first entry that ever landed at each number: the true chain.
-    pub(super) history: BTreeMap<EntryNumber, Entry>,
+    pub(in crate::chain) history: BTreeMap<EntryNumber, Entry>,
     late: Vec<Entry>,
-    pub(super) turn: u64,
+    pub(in crate::chain) turn: u64,
     /// When each object was created.
     created: BTreeMap<EntryNumber, u64>,
 }
@@ -53,14 +53,14 @@ impl Store {
     }
 
     /// Lets a write land that nobody waits for any more.
-    pub(super) fn land_late(&mut self, index: usize) {
+    pub(in crate::chain) fn land_late(&mut self, index: usize) {
         if !self.late.is_empty() {
             let entry = self.late.remove(index % self.late.len());
             self.create(&entry);
         }
     }
 
-    pub(super) fn entry(&self, number: u64) -> Entry {
+    pub(in crate::chain) fn entry(&self, number: u64) -> Entry {
         Entry::from_canonical_bytes(&self.objects[&EntryNumber(number)]).unwrap()
     }
 
@@ -125,14 +125,14 @@ impl Store {
 }
 
 /// A jobmanager: the machine, the request it waits for, and what it was told.
-pub(super) struct Jobmanager {
-    pub(super) chain: ClaimChain,
-    pub(super) request: Option<Action>,
-    pub(super) told: Vec<Action>,
+pub(in crate::chain) struct Jobmanager {
+    pub(in crate::chain) chain: ClaimChain,
+    pub(in crate::chain) request: Option<Action>,
+    pub(in crate::chain) told: Vec<Action>,
 }
 
 impl Jobmanager {
-    pub(super) fn new() -> Self {
+    pub(in crate::chain) fn new() -> Self {
         let block = NonZeroU32::new(4).unwrap();
         Self {
             chain: ClaimChain::new(JOB, block),
@@ -141,7 +141,7 @@ impl Jobmanager {
         }
     }
 
-    pub(super) fn feed(&mut self, now: MonoTime, event: Event) {
+    pub(in crate::chain) fn feed(&mut self, now: MonoTime, event: Event) {
         let mut actions = Vec::new();
         self.chain.step(now, event, &mut actions);
         for action in actions {
@@ -161,7 +161,7 @@ impl Jobmanager {
     }
 
     /// Answers the request outstanding, or lets the deadline pass.
-    pub(super) fn go_on(&mut self, store: &mut Store, fault: Fault) {
+    pub(in crate::chain) fn go_on(&mut self, store: &mut Store, fault: Fault) {
         let event = match self.request.take() {
             Some(request) => store.answer(request, fault),
             None => Event::Tick,
@@ -173,14 +173,14 @@ impl Jobmanager {
     }
 
     /// Goes on without faults until nothing is outstanding, and says what it was told.
-    pub(super) fn finish(&mut self, store: &mut Store) -> Vec<Action> {
+    pub(in crate::chain) fn finish(&mut self, store: &mut Store) -> Vec<Action> {
         while self.request.is_some() || self.chain.deadline() < MonoTime::NEVER {
             self.go_on(store, Fault::Nothing);
         }
         std::mem::take(&mut self.told)
     }
 
-    pub(super) fn claim(&mut self, nonce: u128, job: JobRecord) {
+    pub(in crate::chain) fn claim(&mut self, nonce: u128, job: JobRecord) {
         self.request = None;
         self.feed(
             MonoTime::ZERO,
@@ -191,12 +191,12 @@ impl Jobmanager {
         );
     }
 
-    pub(super) fn append(&mut self, request: Append) {
+    pub(in crate::chain) fn append(&mut self, request: Append) {
         self.feed(MonoTime::ZERO, Event::Append(request));
     }
 }
 
-pub(super) fn completed(id: u64) -> CompletedCheckpoint {
+pub(in crate::chain) fn completed(id: u64) -> CompletedCheckpoint {
     CompletedCheckpoint {
         id: CheckpointId(id),
         metadata: ObjectName::new(&format!("chk-{id}/1-aa/_metadata")).unwrap(),
@@ -204,7 +204,11 @@ pub(super) fn completed(id: u64) -> CompletedCheckpoint {
     }
 }
 
-pub(super) fn claimed(epoch: u64, restore: Option<(u64, u64, u64)>, first: u64) -> Action {
+pub(in crate::chain) fn claimed(
+    epoch: u64,
+    restore: Option<(u64, u64, u64)>,
+    first: u64,
+) -> Action {
     Action::Claimed {
         epoch: Epoch(epoch),
         restore: restore.map(|(number, epoch, id)| RestorePoint {
@@ -216,7 +220,7 @@ pub(super) fn claimed(epoch: u64, restore: Option<(u64, u64, u64)>, first: u64) 
     }
 }
 
-pub(super) fn appended(number: u64, kind: EntryKind) -> Action {
+pub(in crate::chain) fn appended(number: u64, kind: EntryKind) -> Action {
     Action::Appended {
         number: EntryNumber(number),
         kind,
@@ -224,7 +228,7 @@ pub(super) fn appended(number: u64, kind: EntryKind) -> Action {
 }
 
 /// A store and the owner of a chain in it, which has `CLAIM` and these completed checkpoints.
-pub(super) fn owner(checkpoints: &[u64]) -> (Store, Jobmanager) {
+pub(in crate::chain) fn owner(checkpoints: &[u64]) -> (Store, Jobmanager) {
     let (mut store, mut owner) = (Store::default(), Jobmanager::new());
     owner.claim(1, JobRecord::BeingSubmitted);
     assert_eq!(owner.finish(&mut store), [claimed(1, None, 1)]);
