@@ -32,6 +32,8 @@ mod journal;
 mod judge;
 #[path = "sim/ledger.rs"]
 mod ledger;
+#[path = "sim/leftovers.rs"]
+mod leftovers;
 #[path = "sim/net.rs"]
 mod net;
 #[path = "sim/options.rs"]

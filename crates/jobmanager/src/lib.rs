@@ -15,6 +15,7 @@
 //! Must never depend on: a connector, user code.
 
 mod admission;
+mod cleaning;
 mod cluster;
 pub mod daemon;
 mod details;

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tracing::{debug, error, info, warn};
 
 use crate::admission::{Plan, plan_job};
+use crate::cleaning;
 use crate::details::{JobDetails, JobOverview};
 use crate::error::SubmitError;
 use crate::jobmanager::Shared;
@@ -39,7 +40,7 @@ const RESULTS_MAX: usize = 1_000;
 
 /// Why a stored job is not resumed.
 #[derive(Debug, thiserror::Error)]
-enum ResumeError {
+pub(crate) enum ResumeError {
     #[error(transparent)]
     Graph(#[from] GraphCodecError),
     #[error("the job is not accepted any more")]
@@ -79,6 +80,7 @@ pub(crate) async fn run(shared: Arc<Shared>, recovering: watch::Sender<bool>) {
             .await;
         recovering.send_replace(false);
         list_ended(&shared).await;
+        cleaning::after_others(&shared).await;
     };
     tokio::select! {
         () = stop.cancelled() => {}
@@ -151,7 +153,7 @@ async fn resume(shared: &Arc<Shared>, stored: StoredJob) {
 }
 
 /// The job was accepted under its settings of the cluster, and runs under them.
-fn admit(shared: &Shared, submitted: &SubmittedJob) -> Result<Plan, ResumeError> {
+pub(crate) fn admit(shared: &Shared, submitted: &SubmittedJob) -> Result<Plan, ResumeError> {
     let graph = shared.settings.graphs.decode(&submitted.graph)?;
     let settings = submitted.settings.iter();
     let settings = settings.map(|(key, value)| (key.as_str(), value.as_str(), "cluster"));

@@ -3,7 +3,7 @@
 //! Invariants: a job is listed as long as it has no result, whoever is the client; what cannot be
 //! read is an error and never "no jobs" (conformance F153); a directory belongs to one cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -274,7 +274,14 @@ impl JobStore {
     }
 
     /// Keeps the result of a job whose chain is TERMINAL. The first result stays: it is returned.
+    /// Until [`Self::cleaned`] the job is marked as not cleaned up: with its result nobody resumes
+    /// it any more, and what it left in storage would stay for good.
     pub async fn finish(&self, job: JobId, result: Bytes) -> Result<Bytes, JobStoreError> {
+        let mark = Bytes::from_static(b"ended\n");
+        match self.root.create(&names::uncleaned(job), mark).await {
+            Ok(()) | Err(StoreError::Taken { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
         let job_id = job.as_bytes().to_vec().into();
         let message = pb::StoredResult {
             job_id,
@@ -292,6 +299,26 @@ impl JobStore {
                 self.result(job).await?.ok_or(JobStoreError::Store(taken))
             }
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Nothing is left of the ended job that it does not keep.
+    pub async fn cleaned(&self, job: JobId) -> Result<(), StoreError> {
+        self.root.delete(&[names::uncleaned(job)]).await
+    }
+
+    /// Jobs that are marked as not cleaned up. A mark that is younger than a listing may be behind
+    /// is not among them for certain.
+    pub async fn uncleaned(&self) -> Result<BTreeSet<JobId>, StoreError> {
+        let (mut jobs, mut after) = (BTreeSet::new(), None);
+        loop {
+            let folder = names::UNCLEANED_FOLDER;
+            let page = self.root.list(folder, after.as_ref(), PAGE).await?;
+            jobs.extend(page.names.iter().filter_map(names::job_of_uncleaned));
+            after = page.next;
+            if after.is_none() {
+                return Ok(jobs);
+            }
         }
     }
 

@@ -11,16 +11,21 @@
 //! | private state of one subtask | `chk-7/3-00c0ffee00c0ffee/v2.0-5eed5eed5eed5eed` |
 //! | state shared between checkpoints | `shared/3-v2.0-5eed5eed5eed5eed.sst` |
 //!
-//! Epoch and nonce make every name but `job` and `result` and the chain's numbers unique, so no
-//! name is ever written twice and a zombie can only leave orphans (fence F9). Names in our
+//! Beside the directories of the jobs, `_uncleaned/<job>` marks one that ended and is not cleaned up
+//! yet, and `_cluster` says whose directory all of it is.
+//!
+//! Epoch and nonce make every name but `job`, `result`, the marks and the chain's numbers unique, so
+//! no such name is ever written twice and a zombie can only leave orphans (fence F9). Names in our
 //! directories that were not made here are foreign: counted, never read, never deleted.
 
 use std::fmt;
 
-use millstream_types::{CheckpointId, Epoch, ObjectName, SubtaskId};
+use millstream_types::{CheckpointId, Epoch, JobId, ObjectName, SubtaskId};
 
 /// Folder of the chain entries of a job.
 pub const CHAIN_FOLDER: &str = "chain";
+/// Folder of the marks of ended jobs that are not cleaned up yet, beside the directories of the jobs.
+pub const UNCLEANED_FOLDER: &str = "_uncleaned";
 /// Last segment of the name of checkpoint metadata.
 pub const METADATA_FILE: &str = "_metadata";
 
@@ -140,6 +145,19 @@ pub fn job_result() -> ObjectName {
 /// The lock of a cluster over its directory; beside the directories of the jobs.
 pub fn cluster_lock() -> ObjectName {
     made("_cluster".into())
+}
+
+/// Says that the job ended and that what it does not keep may still be in its directory.
+pub fn uncleaned(job: JobId) -> ObjectName {
+    made(format!("{UNCLEANED_FOLDER}/{job}"))
+}
+
+/// The job of such a mark; none for a name that was not made here.
+pub fn job_of_uncleaned(name: &ObjectName) -> Option<JobId> {
+    let (UNCLEANED_FOLDER, text) = name.as_str().split_once('/')? else {
+        return None;
+    };
+    text.parse().ok().filter(|job| uncleaned(*job) == *name)
 }
 
 /// A throw-away object of the start-up probe.
@@ -274,6 +292,20 @@ mod tests {
             assert_eq!(name.as_str(), text);
             assert_eq!(parse(&name), Some(named), "{text}");
         }
+    }
+
+    #[test]
+    fn the_mark_of_a_job_reads_back_as_the_job() {
+        let job = JobId::from_bytes([0xab; 16]);
+        let name = uncleaned(job);
+        assert_eq!(name.as_str(), format!("_uncleaned/{}", "ab".repeat(16)));
+        assert_eq!(job_of_uncleaned(&name), Some(job));
+        for foreign in ["_uncleaned/x", "uncleaned", "_uncleaned", "chain/1"] {
+            let name = ObjectName::new(foreign).unwrap();
+            assert_eq!(job_of_uncleaned(&name), None, "{foreign}");
+        }
+        let upper = format!("_uncleaned/{}", "AB".repeat(16));
+        assert_eq!(job_of_uncleaned(&ObjectName::new(&upper).unwrap()), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use millstream_coordination::job::JobStatus;
 
 use crate::chain::ChainWatch;
 use crate::host::Control;
+use crate::leftovers::left_over;
 use crate::run::Simulation;
 
 /// After the last fault: until the job runs, until a checkpoint completed, and until the output is
@@ -14,6 +15,9 @@ use crate::run::Simulation;
 const RUNNING_WITHIN: Duration = Duration::from_secs(60);
 const CHECKPOINT_WITHIN: Duration = Duration::from_secs(90);
 const DONE_WITHIN: Duration = Duration::from_secs(150);
+/// After the end of the job, until nothing of its checkpoints is left: a jobmanager sweeps a minute
+/// later once more, and one that starts in between looks half a minute later for what there is to do.
+const CLEAN_WITHIN: Duration = Duration::from_secs(240);
 
 impl Simulation {
     /// Whether the job is done; or what is wrong.
@@ -105,5 +109,21 @@ impl Simulation {
             violations.push(format!("I18: the job is done and its chain says {end:?}"));
         }
         violations
+    }
+
+    /// F171: whether nothing is left of a job that ended so long ago.
+    pub(super) fn is_clean(&self, since: Duration) -> Result<bool, Vec<String>> {
+        let Some(job) = self.world.observed.get().job else {
+            return Ok(true);
+        };
+        let names = left_over(self.world.objects.inner(), job);
+        match names.first() {
+            None => Ok(true),
+            Some(_) if since <= CLEAN_WITHIN => Ok(false),
+            Some(first) => Err(vec![format!(
+                "F171: {first} and {} more are left {since:?} after the end of the job",
+                names.len() - 1
+            )]),
+        }
     }
 }

@@ -72,6 +72,8 @@ pub(crate) struct Simulation {
     pub(crate) has_run: bool,
     /// Whether there were two jobmanagers at once.
     pub(crate) had_two: bool,
+    /// When the job was seen to be done and its output to be right.
+    pub(crate) done: Option<Duration>,
 }
 
 impl Simulation {
@@ -107,6 +109,7 @@ impl Simulation {
             healed: None,
             has_run: false,
             had_two: false,
+            done: None,
         };
         simulation.add_hosts();
         simulation
@@ -174,13 +177,34 @@ impl Simulation {
             self.restart_ended();
             if now >= next_look {
                 next_look = now + LOOK;
-                match self.look(now) {
+                match self.judge(now) {
                     Err(violations) => return violations,
-                    Ok(true) => return self.conclude(),
+                    Ok(true) => return Vec::new(),
                     Ok(false) => {}
                 }
             }
         }
+    }
+
+    /// Whether all has come to rest; or what is wrong.
+    fn judge(&mut self, now: Duration) -> Result<bool, Vec<String>> {
+        // Also of a job that is done: nobody may write to its chain or change its output any more.
+        let is_done = self.look(now)?;
+        if let Some(done) = self.done {
+            return self.is_clean(now.saturating_sub(done));
+        }
+        if is_done {
+            let violations = self.conclude();
+            if !violations.is_empty() {
+                return Err(violations);
+            }
+            self.done = Some(now);
+            // Whoever cleans up may do so in peace.
+            if self.healed.is_none() {
+                self.heal();
+            }
+        }
+        Ok(false)
     }
 
     fn report(self, violations: Vec<String>) -> Report {

@@ -16,6 +16,7 @@ use object_store::ObjectStoreExt;
 use crate::chain::ChainWatch;
 use crate::host::Control;
 use crate::journal::{Journal, Restored};
+use crate::leftovers::left_over;
 use crate::options::{OUTPUT, Options};
 use crate::output::OutputWatch;
 use crate::recorder::Recorder;
@@ -237,4 +238,30 @@ fn what_a_power_cut_takes_must_come_back_as_it_was() {
     watch.power_cut();
     write(b"key,n,sum\n0,1,2\n");
     assert!(!watch.look().is_empty(), "it came back with other contents");
+}
+
+#[test]
+fn what_is_left_of_a_job_that_ended_is_seen() {
+    let dir = "chk-1/1-00000000000000aa";
+    let kept = ["job", "chain/00000000000000000007", "README"];
+    let left = [
+        format!("{dir}/_metadata"),
+        format!("{dir}/v0.0-00000000000000bb"),
+        "shared/1-v0.0-00000000000000cc.sst".to_owned(),
+    ];
+    let store = Recorder::default();
+    for name in kept.into_iter().chain(left.iter().map(String::as_str)) {
+        put(&store, name, b"x".to_vec());
+    }
+    let mark = object_store::path::Path::from(format!("_uncleaned/{JOB}"));
+    block_on(store.put(&mark, Bytes::from_static(b"x").into())).unwrap();
+    let found = left_over(&store, JOB);
+    assert!(found[0].contains("the result of"), "{found:?}");
+    put(&store, "result", b"x".to_vec());
+    let mut expected: Vec<_> = left.iter().map(|name| format!("{JOB}/{name}")).collect();
+    expected.push(mark.to_string());
+    let mut found = left_over(&store, JOB);
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
 }

@@ -97,6 +97,7 @@ mod tests {
         assert_eq!(queue.drain(), [manual(1), manual(2), PERIODIC]);
     }
 
+    // Proves F46, that one request waits.
     #[test]
     fn there_is_one_periodic_request_at_most() {
         let mut queue = Queue::default();

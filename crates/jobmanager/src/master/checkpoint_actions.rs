@@ -16,9 +16,7 @@ use tracing::error;
 
 use super::io::{self, Answer};
 use super::{Master, Work};
-
-/// Time after a claim until uploads of earlier epochs must have ended (fence F10).
-pub(super) const SWEEP_AFTER: Duration = Duration::from_secs(60);
+use crate::cleaning::n_retained;
 
 /// Time until the next look: what somebody wrote who woke up late goes then.
 const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
@@ -199,7 +197,7 @@ impl Master {
     }
 
     pub(super) fn n_retained(&self) -> NonZeroU32 {
-        NonZeroU32::new(self.plan.config.checkpoints.num_retained).unwrap_or(NonZeroU32::MIN)
+        n_retained(&self.plan)
     }
 
     /// Deletes what earlier epochs left in storage, and will look again.

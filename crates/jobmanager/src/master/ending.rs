@@ -1,11 +1,9 @@
 //! The end of a job: its result is stored, then everybody is told, then storage is cleaned up; also
-//! where the jobmanager that wrote the end went before it had stored a result.
-
-use std::num::NonZeroU32;
+//! where the jobmanager that wrote the end went before it had stored a result. One that went later is
+//! made up for by the next ([`crate::cleaning`]).
 
 use futures::FutureExt;
-use millstream_config::Retention;
-use millstream_coordination::chain::{RestorePoint, TerminalState};
+use millstream_coordination::chain::TerminalState;
 use millstream_coordination::checkpoint::{Deletion, RetainedCheckpoint};
 use millstream_coordination::job::JobEnd;
 use millstream_coordination::protocol::ToTaskmanager;
@@ -14,7 +12,9 @@ use millstream_types::{Epoch, MonoTime, TaskmanagerId};
 use parking_lot::Mutex;
 use tracing::{error, info};
 
+use super::io::Answer;
 use super::{Master, io};
+use crate::cleaning;
 use crate::details::JobEnded;
 use crate::registry::{EndedJob, Outcome};
 use crate::result;
@@ -68,31 +68,19 @@ impl Master {
         self.requests.clear();
     }
 
-    /// Which checkpoints outlive their job (B1.11). Nobody can claim the job any more, so nobody
-    /// else needs them.
+    /// Deletes what the job does not keep.
     fn clean_up(&mut self, state: TerminalState) {
-        let keeps_checkpoints = match (state, self.plan.retention) {
-            (TerminalState::Finished, _) | (_, Retention::Never) => false,
-            (TerminalState::Canceled, Retention::DeleteOnCancellation) => false,
-            (TerminalState::Canceled, Retention::RetainOnCancellation)
-            | (
-                TerminalState::Failed,
-                Retention::DeleteOnCancellation | Retention::RetainOnCancellation,
-            ) => true,
-        };
         // What the chain has is known of every job that ended; in doubt everything stays.
         let Some(completed) = &self.completed_at_end else {
             return;
         };
-        let (deletions, kept) = match keeps_checkpoints {
-            true => (Vec::new(), newest(completed, self.n_retained())),
-            false => {
-                let deletions = self.coordinator.retained().map(deletion_of);
-                (deletions.collect(), Vec::new())
-            }
+        let kept = cleaning::kept(state, &self.plan, completed);
+        let deletions = match kept.is_empty() {
+            true => self.coordinator.retained().map(deletion_of).collect(),
+            false => Vec::new(),
         };
-        let request = io::clean_up(self.files.clone(), self.env.clone(), deletions, kept);
-        self.io.push(request.boxed());
+        let request = cleaning::clean_up(self.files.clone(), self.env.clone(), deletions, kept);
+        self.io.push(request.map(|()| Answer::Done).boxed());
     }
 
     pub(super) fn send_release(&self, taskmanager: &TaskmanagerId, epoch: Epoch) {
@@ -115,11 +103,6 @@ impl Master {
         let failure = end.failure().map(super::log::one_line).unwrap_or_default();
         error!(event_id = message.id, job_id = %self.id, error = failure, "{message}");
     }
-}
-
-fn newest(completed: &[RestorePoint], retain: NonZeroU32) -> Vec<RestorePoint> {
-    let n_kept = completed.len().min(retain.get() as usize);
-    completed[completed.len() - n_kept..].to_vec()
 }
 
 fn deletion_of(retained: &RetainedCheckpoint) -> Deletion {

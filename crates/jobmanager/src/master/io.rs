@@ -1,6 +1,6 @@
 //! What a master asks of storage. Each request is answered by exactly one [`Answer`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use millstream_coordination::chain::{
-    self, CheckpointIds, EntryNumber, RestorePoint, TerminalState,
-};
+use millstream_coordination::chain::{self, CheckpointIds, RestorePoint, TerminalState};
 use millstream_coordination::checkpoint::{Deletion, RetainedCheckpoint, SharedInUse};
 use millstream_coordination::restore::{RestoreError, RestoreSubtask, restore_plan};
 use millstream_coordination::snapshot_types::{CompletedCheckpoint, StoredMetadata};
@@ -22,12 +20,10 @@ use millstream_snapshot::metadata::{self, CheckpointMetadata, MetadataError};
 use millstream_snapshot::names::CheckpointDir;
 use millstream_snapshot::{Store, gc};
 use millstream_telemetry::chain as error_chain;
-use millstream_types::{
-    CheckpointId, Epoch, JobId, ObjectName, OperatorUid, SubtaskId, WriteOutcome,
-};
-use tracing::{debug, error, info, warn};
+use millstream_types::{CheckpointId, Epoch, JobId, OperatorUid, SubtaskId, WriteOutcome};
+use tracing::{debug, error, warn};
 
-use super::checkpoint_actions::SWEEP_AFTER;
+use crate::cleaning::{prune, sweep_before};
 
 /// Checkpoint ids set aside at a time. Few, since those of an epoch that are left over at its end
 /// are never used.
@@ -270,23 +266,6 @@ pub(super) async fn sweep(
     Answer::Done
 }
 
-async fn sweep_before(
-    files: &JobFiles,
-    epoch: Epoch,
-    retained: &BTreeSet<CheckpointId>,
-    shared_in_use: Option<&BTreeSet<ObjectName>>,
-) {
-    match gc::sweep(&files.store, epoch, retained, shared_in_use).await {
-        Ok(0) => {}
-        Ok(n_objects) => info!(job_id = %files.job, n_objects, "deleted what earlier epochs left"),
-        Err(error) => warn!(
-            job_id = %files.job,
-            error = error_chain(&error),
-            "objects of earlier epochs not deleted"
-        ),
-    }
-}
-
 /// A durable BOUNDARY, if the own claim is still the chain's.
 async fn advance_boundary(files: &JobFiles, retain: NonZeroU32) -> Option<Boundary> {
     let boundary = match files.chain.append_boundary(retain).await {
@@ -298,64 +277,6 @@ async fn advance_boundary(files: &JobFiles, retain: NonZeroU32) -> Option<Bounda
     };
     prune(files, boundary.prunable_below).await;
     Some(boundary)
-}
-
-async fn prune(files: &JobFiles, below: EntryNumber) {
-    if let Err(error) = gc::prune_chain(&files.store, below).await {
-        debug!(job_id = %files.job, error = error_chain(&error), "claim chain not pruned");
-    }
-}
-
-/// Deletes what a job that ended does not keep: checkpoints that are known, and what of other tries
-/// is still there. TERMINAL is there, so that a task which still uploads does so in vain; what it
-/// leaves then is deleted a little later.
-pub(super) async fn clean_up(
-    files: JobFiles,
-    env: Env,
-    deletions: Vec<Deletion>,
-    kept: Vec<RestorePoint>,
-) -> Answer {
-    for deletion in deletions {
-        if let Err(error) = gc::delete_checkpoint(&files.store, &deletion).await {
-            warn!(
-                job_id = %files.job,
-                checkpoint_id = %deletion.checkpoint,
-                error = error_chain(&error),
-                "checkpoint objects not deleted"
-            );
-        }
-    }
-    let checkpoints = kept.iter().map(|point| point.checkpoint.id).collect();
-    let in_use = objects_of(&files, &kept).await;
-    let sweep = || sweep_before(&files, Epoch(u64::MAX), &checkpoints, in_use.as_ref());
-    sweep().await;
-    env.clock().sleep(SWEEP_AFTER).await;
-    sweep().await;
-    if let Ok(below) = files.chain.prunable_below().await {
-        prune(&files, below).await;
-    }
-    Answer::Done
-}
-
-/// What these checkpoints refer to; none where one of them cannot be read.
-async fn objects_of(files: &JobFiles, kept: &[RestorePoint]) -> Option<BTreeSet<ObjectName>> {
-    let mut objects = BTreeSet::new();
-    for RestorePoint { checkpoint, .. } in kept {
-        let checksum = Some(checkpoint.checksum);
-        match metadata::read(&files.store, &checkpoint.metadata, checksum).await {
-            Ok(metadata) => objects.extend(metadata.checkpoint.objects().cloned()),
-            Err(error) => {
-                warn!(
-                    job_id = %files.job,
-                    checkpoint_id = %checkpoint.id,
-                    error = error_chain(&error),
-                    "state shared between checkpoints not deleted: it is not known what this one uses"
-                );
-                return None;
-            }
-        }
-    }
-    Some(objects)
 }
 
 /// One attempt to store the result.

@@ -15,9 +15,9 @@ use millstream_types::sabotage::Rule;
 use millstream_types::{Attempt, Epoch, SlotIndex, SubtaskId, TaskmanagerId};
 use tracing::{info, warn};
 
-use super::checkpoint_actions::SWEEP_AFTER;
 use super::io::{self, Answer, ClaimFailure};
 use super::{Master, Work, failure};
+use crate::cleaning::SWEEP_AFTER;
 use crate::cluster::ClusterEvent;
 use crate::details::SlotWait;
 use crate::registry::Outcome;

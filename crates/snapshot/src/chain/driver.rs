@@ -312,7 +312,7 @@ fn completed(tip: &Tip) -> Vec<RestorePoint> {
     tip.completed().to_vec()
 }
 
-async fn list(store: Store, above: EntryNumber) -> Result<Listing, Arc<StoreError>> {
+pub(super) async fn list(store: Store, above: EntryNumber) -> Result<Listing, Arc<StoreError>> {
     let mut after = (above > EntryNumber::NONE).then(|| store.mark(&names::chain(above.0)));
     let mut highest = Listing::Empty;
     loop {
@@ -336,7 +336,7 @@ async fn list(store: Store, above: EntryNumber) -> Result<Listing, Arc<StoreErro
     }
 }
 
-async fn read(store: Store, number: EntryNumber) -> Result<Slot, Arc<StoreError>> {
+pub(super) async fn read(store: Store, number: EntryNumber) -> Result<Slot, Arc<StoreError>> {
     let name = names::chain(number.0);
     let mut reads = 0;
     loop {

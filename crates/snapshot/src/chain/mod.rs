@@ -5,6 +5,7 @@
 //! to the store is made once and its outcome is told as it is.
 
 mod driver;
+mod ended;
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -25,6 +26,8 @@ use crate::metadata::{self, CheckpointMetadata, MetadataError};
 use crate::names;
 use crate::store::Store;
 use driver::{Appended, Driver, Request};
+
+pub use ended::{Ended, EndedError, ended};
 
 /// Calls that may wait for the chain; further callers wait until there is room.
 const CALLS_MAX: usize = 64;

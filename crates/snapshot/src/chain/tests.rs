@@ -200,6 +200,45 @@ async fn a_job_that_ended_cannot_be_claimed_again() {
     assert!(refused.remedy().contains("Submit the job anew"));
 }
 
+// F171: whoever cleans up after an ended job reads its chain and leaves it as it is.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_job_is_read_without_a_claim() {
+    let (objects, [(store, chain), _]) = rivals(&env(1));
+    let dir = store.job(JOB);
+    assert_eq!(ended(&dir, JOB).await.unwrap(), None);
+    let claimed = chain.begin().await.unwrap();
+    complete(&chain, &store, claimed.epoch, 1).await.unwrap();
+    complete(&chain, &store, claimed.epoch, 2).await.unwrap();
+    assert_eq!(ended(&dir, JOB).await.unwrap(), None);
+    chain.append_boundary(NonZeroU32::MIN).await.unwrap();
+    let completed = chain.append_terminal(TerminalState::Canceled).await;
+    let completed = completed.unwrap();
+    assert_eq!(completed.len(), 1);
+    let state = TerminalState::Canceled;
+    let before = dir.list("chain", None, 100).await.unwrap().names;
+    assert_eq!(
+        ended(&dir, JOB).await.unwrap(),
+        Some(Ended { state, completed })
+    );
+    assert_eq!(dir.list("chain", None, 100).await.unwrap().names, before);
+
+    // The BOUNDARY is gone, which nobody deletes.
+    dir.delete(&before[before.len() - 2..before.len() - 1])
+        .await
+        .unwrap();
+    let error = ended(&dir, JOB).await.unwrap_err();
+    assert!(
+        matches!(error, EndedError::Chain(Refusal::Missing { .. })),
+        "{error}"
+    );
+    objects.set_faults(Faults {
+        burst: 1.0,
+        ..Faults::NONE
+    });
+    let error = ended(&dir, JOB).await.unwrap_err();
+    assert_eq!(error.disposition(), Disposition::Retry, "{error}");
+}
+
 // Proves F153: a job object without a chain is a loss and never a new beginning.
 #[tokio::test(start_paused = true)]
 async fn a_job_whose_chain_is_gone_is_refused() {

@@ -42,6 +42,27 @@ async fn a_submitted_job_is_found_by_a_jobmanager_that_never_saw_its_client() {
     assert_eq!(restarted.result(JOB).await.unwrap(), None);
 }
 
+// F171.
+#[tokio::test(start_paused = true)]
+async fn an_ended_job_is_marked_until_it_is_cleaned_up() {
+    let (_, store) = chaos(&env(1), Faults::NONE);
+    let jobs = JobStore::open(store.clone(), "prod").await.unwrap();
+    for job in [JOB, other_job()] {
+        jobs.submit(&submitted(job)).await.unwrap();
+        assert!(!jobs.uncleaned().await.unwrap().contains(&job));
+        let result = Bytes::from_static(b"FINISHED");
+        jobs.finish(job, result).await.unwrap();
+    }
+    jobs.cleaned(other_job()).await.unwrap();
+    assert_eq!(jobs.uncleaned().await.unwrap(), [JOB].into());
+    assert!(jobs.list_unfinished().await.unwrap().is_empty());
+    assert_eq!(store.list_jobs().await.unwrap().len(), 2);
+    assert_eq!(store.counters().foreign_names, 0);
+    jobs.cleaned(JOB).await.unwrap();
+    jobs.cleaned(JOB).await.unwrap();
+    assert!(jobs.uncleaned().await.unwrap().is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn submitting_again_changes_nothing() {
     let (_, store) = chaos(&env(1), Faults::NONE);

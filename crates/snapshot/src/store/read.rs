@@ -13,6 +13,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use super::Store;
 use crate::error::{Mismatch, Operation, StoreError};
+use crate::names;
 
 /// A page of a listing, in the order of names.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -164,7 +165,8 @@ impl Store {
         let prefix = (!self.dir.as_ref().is_empty()).then_some(&self.dir);
         let attempt = || self.shared.objects.list_with_delimiter(prefix);
         let found = self.run(Operation::List, &self.address(), attempt).await?;
-        let n_found = found.common_prefixes.len();
+        let is_of_a_job = |path: &&Path| path.filename() != Some(names::UNCLEANED_FOLDER);
+        let n_found = found.common_prefixes.iter().filter(is_of_a_job).count();
         let mut jobs: Vec<JobId> = found
             .common_prefixes
             .iter()

@@ -7,7 +7,6 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::thread;
 use std::time::Instant;
 
 use super::ours::Cluster;
@@ -35,17 +34,11 @@ pub struct Latency {
 impl Latency {
     /// Runs the job on a cluster of its own.
     pub fn measure(root: &Path, binaries: &Path, dir: &Path) -> Result<Self, Failure> {
-        let (cluster, printed) = Cluster::start_printing(binaries, dir)?;
+        let cluster = Cluster::start(binaries, dir)?;
         let begun = proc::now();
-        let seen = thread::scope(|scope| {
-            let reader = scope.spawn(|| read(BufReader::new(printed), begun));
-            let ran = cluster.run(&root.join("tests/bench/jobs/latency.yaml"));
-            // With the cluster ends what it prints.
-            drop(cluster);
-            ran.map(|()| reader.join())
-        });
-        let panicked = |_| Failure::Unexpected("the reader of printed rows panicked".to_owned());
-        let seen = seen?.map_err(panicked)?;
+        let job = root.join("tests/bench/jobs/latency.yaml");
+        let seen = cluster.run_printing(&job, |printed| read(BufReader::new(printed), begun))?;
+        drop(cluster);
         let latency = Self::of(&seen)?;
         fs::remove_dir_all(dir).map_err(Failure::io(format!("remove {}", dir.display())))?;
         Ok(latency)

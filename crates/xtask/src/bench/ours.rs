@@ -28,7 +28,6 @@ pub struct Cluster {
     rest: u16,
     daemons: Vec<Child>,
     started_in: Duration,
-    printed: Option<ChildStdout>,
 }
 
 /// Where a job's rows go.
@@ -42,18 +41,6 @@ pub enum Sink<'a> {
 impl Cluster {
     /// Starts it on an empty directory and waits for its slots.
     pub fn start(binaries: &Path, dir: &Path) -> Result<Self, Failure> {
-        Self::begin(binaries, dir, false)
-    }
-
-    /// Starts one whose jobs' printed rows are read; returns where from.
-    pub fn start_printing(binaries: &Path, dir: &Path) -> Result<(Self, ChildStdout), Failure> {
-        let mut cluster = Self::begin(binaries, dir, true)?;
-        let printed = cluster.printed.take();
-        let printed = printed.ok_or_else(|| Failure::Unexpected("no output to read".to_owned()))?;
-        Ok((cluster, printed))
-    }
-
-    fn begin(binaries: &Path, dir: &Path, printing: bool) -> Result<Self, Failure> {
         let _ = fs::remove_dir_all(dir);
         fs::create_dir_all(dir).map_err(Failure::io(format!("create {}", dir.display())))?;
         let begun = proc::now();
@@ -64,16 +51,15 @@ impl Cluster {
             rest: free_port()?,
             daemons: Vec::new(),
             started_in: Duration::ZERO,
-            printed: None,
         };
         let rest_port = format!("rest.port={}", cluster.rest);
-        cluster.daemon("jobmanager", &[rest_port], false)?;
+        cluster.daemon("jobmanager", &[rest_port])?;
         let local = format!(
             "state.backend.rocksdb.localdir={}",
             dir.join("state").display()
         );
         let slots = "taskmanager.numberOfTaskSlots=2".to_owned();
-        cluster.daemon("taskmanager", &[local, slots], printing)?;
+        cluster.daemon("taskmanager", &[local, slots])?;
         cluster.until("two slots are free", |cluster| {
             rest(cluster.rest, "/overview")["slots-available"] == 2
         })?;
@@ -81,8 +67,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Starts a daemon. With `printing`, what it prints is not kept but read.
-    fn daemon(&mut self, name: &str, own: &[String], printing: bool) -> Result<(), Failure> {
+    fn daemon(&mut self, name: &str, own: &[String]) -> Result<(), Failure> {
         let log = self.dir.join(format!("{name}.log"));
         let log =
             fs::File::create(&log).map_err(Failure::io(format!("create {}", log.display())))?;
@@ -98,15 +83,10 @@ impl Cluster {
         for setting in own {
             command.arg("-D").arg(setting);
         }
-        command.stdin(Stdio::null()).stderr(errors);
-        match printing {
-            true => command.stdout(Stdio::piped()),
-            false => command.stdout(log),
-        };
-        let mut child = command
+        command.stdin(Stdio::null()).stdout(log).stderr(errors);
+        let child = command
             .spawn()
             .map_err(Failure::io(format!("start {name}")))?;
-        self.printed = child.stdout.take();
         self.daemons.push(child);
         Ok(())
     }
@@ -184,13 +164,40 @@ impl Cluster {
 
     /// Runs a job to its end without looking at what it takes.
     pub fn run(&self, job: &Path) -> Result<(), Failure> {
+        run(&mut self.client_of(job))?;
+        Ok(())
+    }
+
+    /// The same, and reads meanwhile what the job prints.
+    pub fn run_printing<T>(
+        &self,
+        job: &Path,
+        read: impl FnOnce(ChildStdout) -> T,
+    ) -> Result<T, Failure> {
+        let mut command = self.client_of(job);
+        let started = command.stdout(Stdio::piped()).spawn();
+        let mut client = started.map_err(Failure::io("start the client"))?;
+        let printed = client.stdout.take();
+        let printed = printed.ok_or_else(|| Failure::Unexpected("no output to read".to_owned()))?;
+        let read = read(printed);
+        let status = client.wait().map_err(Failure::io("wait for the client"))?;
+        match status.success() {
+            true => Ok(read),
+            false => Err(Failure::Unexpected(format!(
+                "the client of {} ended with {status}",
+                job.display()
+            ))),
+        }
+    }
+
+    fn client_of(&self, job: &Path) -> Command {
         let mut command = self.client();
-        run(command
+        command
             .arg("run")
             .arg(job)
             .arg("-m")
-            .arg(format!("127.0.0.1:{}", self.grpc)))?;
-        Ok(())
+            .arg(format!("127.0.0.1:{}", self.grpc));
+        command
     }
 
     /// Ends a job, and waits until it has ended.

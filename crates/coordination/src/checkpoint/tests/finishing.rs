@@ -118,6 +118,17 @@ fn finished_tasks_are_marked_and_neither_triggered_nor_told() {
     for subtask in [SOURCE, SINK, subtask(1, 1)] {
         script.ack(11_000, subtask, id);
     }
+    let notified = script
+        .log
+        .iter()
+        .rev()
+        .find_map(|(_, action)| match action {
+            Action::NotifyCompleted { subtasks, .. } => Some(subtasks.clone()),
+            _ => None,
+        });
+    let notified = notified.expect("its end was told");
+    assert!(notified.iter().any(|(told, _)| *told == SOURCE));
+    assert!(notified.iter().all(|(told, _)| *told != subtask(0, 1)));
     let kept = script.coordinator.retained().next_back().unwrap();
     let source = &kept.checkpoint.operators[&OperatorUid::new("source").unwrap()];
     assert!(!source.fully_finished);

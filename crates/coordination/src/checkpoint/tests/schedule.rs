@@ -225,6 +225,25 @@ fn a_job_that_is_not_running_refuses_and_fails_requests() {
     );
 }
 
+// Proves F57, that whoever finds no room is told so.
+#[test]
+fn a_request_beyond_a_thousand_that_wait_is_refused_for_that_reason() {
+    let mut script = Script::running(policy(10_000), u64::MAX);
+    // One is under way, a thousand wait.
+    for id in 0..=1_000 {
+        script.at(1_000, Event::Request(RequestId(id)));
+    }
+    let actions = script.at(1_000, Event::Request(RequestId(1_001)));
+    let refused = actions.iter().find_map(|action| match action {
+        Action::Answer {
+            request: RequestId(1_001),
+            result: Err(failure),
+        } => Some(failure.reason),
+        _ => None,
+    });
+    assert_eq!(refused, Some(FailureReason::TooManyRequests), "{actions:?}");
+}
+
 // Proves F58.
 #[test]
 fn an_id_that_cannot_be_reserved_is_a_counted_failure_without_a_pending_row() {
