@@ -80,14 +80,7 @@ pub(crate) async fn clean_up(
     kept: Vec<RestorePoint>,
 ) {
     for deletion in deletions {
-        if let Err(error) = gc::delete_checkpoint(&files.store, &deletion).await {
-            warn!(
-                job_id = %files.job,
-                checkpoint_id = %deletion.checkpoint,
-                error = error_chain(&error),
-                "checkpoint objects not deleted"
-            );
-        }
+        delete_checkpoint(&files, &deletion).await;
     }
     let in_use = objects_of(&files, &kept).await;
     let may_come = matches!(&in_use, Err(error) if error.disposition() == Disposition::Retry);
@@ -108,6 +101,18 @@ pub(crate) async fn clean_up(
     }
     if is_swept && !may_come {
         unmark(&files, &env).await;
+    }
+}
+
+/// Deletes one checkpoint; what fails is left for a sweep.
+pub(crate) async fn delete_checkpoint(files: &JobFiles, deletion: &Deletion) {
+    if let Err(error) = gc::delete_checkpoint(&files.store, deletion).await {
+        warn!(
+            job_id = %files.job,
+            checkpoint_id = %deletion.checkpoint,
+            error = error_chain(&error),
+            "checkpoint objects not deleted"
+        );
     }
 }
 
@@ -208,7 +213,13 @@ async fn after(shared: &Arc<Shared>, job: JobId) {
         Ok(()) => return,
         Err(why) => why,
     };
-    warn!(job_id = %job, error = why, "what an ended job may have left in storage stays");
+    warn!(
+        job_id = %job,
+        error = why,
+        remedy = "repair what the error names and start the jobmanager again; or delete the job's \
+                  directory, if nobody restores from its checkpoints",
+        "what an ended job may have left in storage stays"
+    );
 }
 
 async fn try_after(shared: &Arc<Shared>, job: JobId) -> Result<(), String> {

@@ -14,16 +14,16 @@ use millstream_coordination::restore::{RestoreError, RestoreSubtask, restore_pla
 use millstream_coordination::snapshot_types::{CompletedCheckpoint, StoredMetadata};
 use millstream_coordination::topology::Topology;
 use millstream_env::{Env, fail_points};
+use millstream_snapshot::Store;
 use millstream_snapshot::chain::{Boundary, ChainFailure, ChainHandle, Claimed};
 use millstream_snapshot::jobs::{self, JobStore, JobStoreError};
 use millstream_snapshot::metadata::{self, CheckpointMetadata, MetadataError};
 use millstream_snapshot::names::CheckpointDir;
-use millstream_snapshot::{Store, gc};
 use millstream_telemetry::chain as error_chain;
 use millstream_types::{CheckpointId, Epoch, JobId, OperatorUid, SubtaskId, WriteOutcome};
 use tracing::{debug, error, warn};
 
-use crate::cleaning::{prune, sweep_before};
+use crate::cleaning::{delete_checkpoint, prune, sweep_before};
 
 /// Checkpoint ids set aside at a time. Few, since those of an epoch that are left over at its end
 /// are never used.
@@ -234,14 +234,7 @@ pub(super) async fn delete(
     if !is_terminal && advance_boundary(&files, retain).await.is_none() {
         return Answer::Deleted(ticket);
     }
-    if let Err(error) = gc::delete_checkpoint(&files.store, &deletion).await {
-        warn!(
-            job_id = %files.job,
-            checkpoint_id = %deletion.checkpoint,
-            error = error_chain(&error),
-            "checkpoint objects not deleted"
-        );
-    }
+    delete_checkpoint(&files, &deletion).await;
     Answer::Deleted(ticket)
 }
 
